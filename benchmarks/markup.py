@@ -24,7 +24,7 @@ from typing import NamedTuple, get_args
 from alignment import align, read_lines
 from lxml import html as lxml_html
 
-from mtkit.documents.atoms import SignKind, find_atoms, find_sign_kinds
+from mtkit.documents.atoms import PunctuationKind, find_atoms, find_punctuation_kinds
 from mtkit.documents.document import LanguageCodes, TranslatedText
 from mtkit.documents.paragraph_translator import SentenceTranslator
 from mtkit.documents.placement import PlacedTag, TagPlacer
@@ -34,7 +34,7 @@ from mtkit.model.config import read_settings
 from mtkit.recipe.inference import Engine
 
 Links = list[tuple[int, int]]
-Signs = tuple[list[SignKind], list[SignKind]]
+Signs = tuple[list[PunctuationKind], list[PunctuationKind]]
 _ENGLISH_FIRST = (("enfr", "en", "fr"), ("zhen", "zh", "en"))
 _MAX_TAG_WORDS = 5
 
@@ -101,8 +101,10 @@ def _read_pairs(data: Path, name: str, *languages: str) -> Iterator[tuple[Signs,
         yield (_find_signs(left), _find_signs(right)), links
 
 
-def _find_signs(line: str) -> list[SignKind]:
-    return [kind for word in line.split() for kind in find_sign_kinds(word, [(0, len(word))])]
+def _find_signs(line: str) -> list[PunctuationKind]:
+    return [
+        kind for word in line.split() for kind in find_punctuation_kinds(word, [(0, len(word))])
+    ]
 
 
 def _fit(one: tuple[int, int], other: tuple[int, int]) -> bool:

@@ -35,8 +35,8 @@ from mtkit.evaluation.quality import (
     Estimator,
     Threshold,
     choose_threshold,
-    count_released,
-    measure_area,
+    compute_roc_auc,
+    make_thresholds,
 )
 from mtkit.evaluation.utilities import measure_utilities
 from mtkit.inference.open_translator import open_measures, open_translator
@@ -55,7 +55,7 @@ def choose(columns: Columns, right: np.ndarray, risk: float) -> tuple[Estimator,
     fit, tested = slice(num_fit), slice(num_fit, None)
     estimator = Estimator.fit({name: of[fit] for name, of in columns.items()}, right[fit])
     estimates = estimator.estimate(columns)
-    thresholds = count_released((estimates[fit], right[fit]), (estimates[tested], right[tested]))
+    thresholds = make_thresholds((estimates[fit], right[fit]), (estimates[tested], right[tested]))
     return estimator, choose_threshold(thresholds, risk, CONFIDENCE)
 
 
@@ -226,7 +226,7 @@ def compare(pool: Pool, share: float, num_labels: int, num_draws: int) -> None:
             estimates = estimator.estimate(others)
             if chosen is not None:
                 released = estimates >= chosen.at
-                wrong, area = (~right[released]).mean(), measure_area(estimates, right)
+                wrong, area = (~right[released]).mean(), compute_roc_auc(estimates, right)
                 found.append((released.mean(), wrong, released[~right].mean(), area or 0.0))
         return np.array(found).reshape(-1, 4)
 

@@ -49,7 +49,7 @@ def collate(examples: list[dict[str, np.ndarray]]) -> dict[str, Tensor]:
 
 
 class MeasuredTrainer(Seq2SeqTrainer):
-    """Tells the window of each update; at its backward pass, which there is one of in each."""
+    """Predicate the window of each update; at its backward pass, which there is one of in each."""
 
     window: Window
 

@@ -34,7 +34,7 @@ from mtkit.version import __version__
 
 # A shell's exit codes for a process that the signal ended: 128 + SIGINT, 128 + SIGPIPE.
 _INTERRUPTED = 130
-_NOBODY_READS = 141
+_BROKEN_PIPE = 141
 _NEW_OBJECTS_BEFORE_COLLECTION = 100_000
 
 
@@ -52,7 +52,7 @@ def _faults_as_lines() -> Iterator[None]:
         _stop_interrupted()
     except BrokenPipeError:
         discard_unwritten()
-        raise SystemExit(_NOBODY_READS) from None
+        raise SystemExit(_BROKEN_PIPE) from None
     except ModuleNotFoundError as error:
         _fail(explain_missing_package(error))
     except OSError as error:

@@ -74,20 +74,20 @@ def export(
     if model is not None and output is None:
         raise typer.BadParameter("--model needs --output")
     opened = run.open() if model is None else None
-    from mtkit.pipeline import export as door
+    from mtkit.pipeline import export as exporting
 
     if opened is not None:
-        exported = door.take_run(*opened, lines_file=lines)
+        exported = exporting.open_run(*opened, lines_file=lines)
     else:
         assert model is not None
-        exported = door.take_folder(model, run.overrides, lines_file=lines)
+        exported = exporting.open_folder(model, run.overrides, lines_file=lines)
     if output is None:
-        door.export(exported, None, form=chosen, quantization=quantization or "")
+        exporting.export(exported, None, form=chosen, quantization=quantization or "")
         return
     from mtkit.stored_folder import working_copy
 
     with working_copy(output, is_new=True) as folder:
-        door.export(exported, folder, form=chosen, quantization=quantization or "")
+        exporting.export(exported, folder, form=chosen, quantization=quantization or "")
 
 
 def _find_form(name: str) -> "ExportForm":

@@ -106,7 +106,7 @@ def _render(planned: TrainingPlan) -> str:
     environment.filters["count"] = "{:,}".format
     return environment.get_template("plan.txt.jinja").render(
         planned=planned,
-        frozen=planned.weights.total + planned.num_added - planned.num_learning,
+        frozen=planned.weights.total + planned.num_added - planned.num_trainable,
         peak=planned.hardware.operations_per_second(planned.precision),
         rows=cells,
         widths=[max(map(len, column)) for column in zip(*cells, strict=True)],

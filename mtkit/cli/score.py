@@ -251,7 +251,7 @@ def _flag(
         sys.stdout.write(as_flag_table(systems))
     sys.stdout.flush()
     say(NOTE)
-    for name, reason in flagging.not_told.items():
+    for name, reason in flagging.omitted.items():
         say(f"not checked: {name} ({reason})")
     for path in reports:
         write_flags(path, systems, flagging)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mtkit.inference.classify import LineClassifier
     from mtkit.inference.streams.input_format import InputFormat
     from mtkit.inference.translator import Translator
-    from mtkit.pipeline.translate_lines import Opening
+    from mtkit.pipeline.translate_lines import TranslatorFactory
     from mtkit.recipe import Recipe
     from mtkit.workspace import Workspace
 
@@ -229,14 +229,16 @@ def _describe_opening(
     models: list[str] | None,
     run: "tuple[Recipe, Workspace] | None",
     device: str,
-) -> "Opening":
+) -> "TranslatorFactory":
     """Returns a translator with what it depends on."""
     from mtkit.pipeline.translate import describe_translator
-    from mtkit.pipeline.translate_lines import Opening
+    from mtkit.pipeline.translate_lines import TranslatorFactory
 
     if run is not None:
         models = [str(run[1].model)]
-    return Opening(open_translator, partial(describe_translator, models or [], device), translator)
+    return TranslatorFactory(
+        open_translator, partial(describe_translator, models or [], device), translator
+    )
 
 
 def _check_job(

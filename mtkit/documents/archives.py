@@ -15,7 +15,7 @@ from xml.parsers import expat
 
 from mtkit.errors import MtkitError
 
-_ENDINGS = ("/main", ":text:1.0")
+_NAMESPACE_SUFFIXES = ("/main", ":text:1.0")
 """Suffixes of the namespaces whose paragraphs hold text."""
 _CHART = "/chart"
 _INSIDE = (None, "Internal")
@@ -97,7 +97,7 @@ class _TextFinder:
     def open(self, name: str, attributes: dict[str, str]) -> None:
         del attributes
         namespace, _, local = name.rpartition(" ")
-        is_known = namespace.endswith(_ENDINGS)
+        is_known = namespace.endswith(_NAMESPACE_SUFFIXES)
         is_alone = local == ("v" if namespace.endswith(_CHART) else "text")
         is_alone &= namespace.endswith(_CHART) or (is_known and "presentationml" in namespace)
         is_paragraph = is_alone or (is_known and local in ("p", "h"))

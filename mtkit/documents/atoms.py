@@ -26,9 +26,9 @@ _MAX_GROUP_LINKS = 4_096
 AtomLinks = list[tuple[int, int]]
 """Pairs of a source atom's and a target atom's index."""
 
-SignKind = Literal["", "end", "pause", "quote", "open", "close", "other"]
+PunctuationKind = Literal["", "end", "pause", "quote", "open", "close", "other"]
 """The kind of sign of an atom; empty for a word."""
-_SIGNS: dict[str, SignKind] = {
+_SIGNS: dict[str, PunctuationKind] = {
     **dict.fromkeys(".!?…。！？｡؟।", "end"),
     **dict.fromkeys(",;:，；：、،؛", "pause"),
     **dict.fromkeys("\"'«»‹›“”„‟‘’‚‛「」『』《》", "quote"),
@@ -42,7 +42,7 @@ def find_atoms(text: str) -> list[Span]:
     return [found.span() for found in _ATOM.finditer(text)]
 
 
-def find_sign_kinds(text: str, atoms: Sequence[Span]) -> list[SignKind]:
+def find_punctuation_kinds(text: str, atoms: Sequence[Span]) -> list[PunctuationKind]:
     """Returns the kind of sign of each atom."""
     return [
         "" if text[start].isalnum() else _SIGNS.get(text[start:end], "other")
@@ -67,7 +67,7 @@ class AtomIndex:
         self._ends = [end for _, end in atoms]
         self._of_atom = {span: range(index, index + 1) for index, span in enumerate(atoms)}
 
-    def find_ending_behind(self, position: int) -> int:
+    def find_ending_after(self, position: int) -> int:
         """Returns the index of the first atom that ends after a position."""
         return bisect.bisect_right(self._ends, position)
 
@@ -80,7 +80,7 @@ class AtomIndex:
         found = self._of_atom.get(span)
         if found is not None:
             return found
-        first = self.find_ending_behind(span[0])
+        first = self.find_ending_after(span[0])
         return range(first, max(first, self.find_beginning_at(span[1])))
 
 

@@ -5,21 +5,23 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 
-from mtkit.documents.atoms import SignKind
+from mtkit.documents.atoms import PunctuationKind
 from mtkit.documents.document import Span
 
-_BEFORE: frozenset[SignKind] = frozenset(("open", "quote"))
+_BEFORE: frozenset[PunctuationKind] = frozenset(("open", "quote"))
 """Signs that may belong to the next word."""
-_BEHIND: frozenset[SignKind] = frozenset(("end", "pause", "quote", "close"))
+_AFTER: frozenset[PunctuationKind] = frozenset(("end", "pause", "quote", "close"))
 """Signs that may belong to the previous word."""
 
-Tells = Callable[[int], bool]
+Predicate = Callable[[int], bool]
 
 
 class SignEdges:
     """Moves the edges of runs across signs, so that the signs are where the source has them."""
 
-    def __init__(self, source: Sequence[SignKind], target: Sequence[SignKind]) -> None:
+    def __init__(
+        self, source: Sequence[PunctuationKind], target: Sequence[PunctuationKind]
+    ) -> None:
         self._source, self._target = source, target
         self._has_signs = any(source) and any(target)
 
@@ -27,7 +29,7 @@ class SignEdges:
         """Checks that an element has only signs."""
         return not _has_word(self._source, words)
 
-    def settle(self, words: Span, run: Span, is_free: Tells) -> Span:
+    def settle(self, words: Span, run: Span, is_free: Predicate) -> Span:
         """Returns a run with the signs at its edges that belong to it.
 
         A sign next to the run is included if the element has one of its kind at that edge and the
@@ -52,27 +54,30 @@ class SignEdges:
             _read(self._target, takewhile(is_free, range(start - 1, -1, -1)), _BEFORE),
         )
         behind = _count_moved(
-            _read(self._source, range(last - 1, first - 1, -1), _BEHIND),
-            _read(self._source, range(last, num_source), _BEHIND),
-            _read(self._target, range(end - 1, start - 1, -1), _BEHIND),
-            _read(self._target, takewhile(is_free, range(end, num_target)), _BEHIND),
+            _read(self._source, range(last - 1, first - 1, -1), _AFTER),
+            _read(self._source, range(last, num_source), _AFTER),
+            _read(self._target, range(end - 1, start - 1, -1), _AFTER),
+            _read(self._target, takewhile(is_free, range(end, num_target)), _AFTER),
         )
         return start - before, end + behind
 
 
-def _has_word(kinds: Sequence[SignKind], atoms: Span) -> bool:
+def _has_word(kinds: Sequence[PunctuationKind], atoms: Span) -> bool:
     return any(not kinds[index] for index in range(*atoms))
 
 
 def _read(
-    kinds: Sequence[SignKind], indices: Iterable[int], belonging: frozenset[SignKind]
-) -> list[SignKind]:
+    kinds: Sequence[PunctuationKind], indices: Iterable[int], belonging: frozenset[PunctuationKind]
+) -> list[PunctuationKind]:
     """Returns the signs that come first at these indices."""
     return list(takewhile(belonging.__contains__, (kinds[index] for index in indices)))
 
 
 def _count_moved(
-    inside: list[SignKind], beside: list[SignKind], held: list[SignKind], following: list[SignKind]
+    inside: list[PunctuationKind],
+    beside: list[PunctuationKind],
+    held: list[PunctuationKind],
+    following: list[PunctuationKind],
 ) -> int:
     """Returns how many signs an edge moves outwards; negative for inwards."""
     # `inside` and `held` are the signs at the edge of the element and of the run, from the edge in.

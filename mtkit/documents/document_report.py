@@ -52,7 +52,7 @@ class SkippedText:
     name: str = ""
 
 
-def _is_alone(unit: Unit) -> bool:
+def _has_only_placeholders(unit: Unit) -> bool:
     """Checks that a string has nothing but placeholders."""
     text = unit_text(unit)
     return not any(map(str.isalpha, blank_out(text, find_placeholders(text), " ")))
@@ -80,7 +80,9 @@ class DocumentReport:
             document.skip(unit.start, unit_text(unit), reason, fault, unit.name)
         kept = set(map(id, written.kept))
         others = [unit for unit in document.units if id(unit) not in kept]
-        alone = [unit for unit in others if document.are_program_strings and _is_alone(unit)]
+        alone = [
+            unit for unit in others if document.are_program_strings and _has_only_placeholders(unit)
+        ]
         for unit in alone:
             document.skip(unit.start, unit_text(unit), ONLY_PLACEHOLDERS, "", unit.name)
         self.num_translated += len(others) - len(alone)

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mtkit.documents.atoms import AtomLinks, SignKind
+from mtkit.documents.atoms import AtomLinks, PunctuationKind
 from mtkit.documents.crossings import Crossings, SignEdges
 from mtkit.documents.document import Span
 
@@ -82,7 +82,7 @@ class TagPlacer:
         num_source: int,
         num_target: int,
         links: AtomLinks,
-        signs: tuple[Sequence[SignKind], Sequence[SignKind]] | None = None,
+        signs: tuple[Sequence[PunctuationKind], Sequence[PunctuationKind]] | None = None,
     ) -> None:
         self._num_source, self._num_target = num_source, num_target
         of_source, self._target_signs = signs or ([""] * num_source, [""] * num_target)
@@ -235,7 +235,9 @@ class TagPlacer:
 class _FreeAtoms:
     """The free atoms of a region."""
 
-    def __init__(self, region: Span, num_links: Sequence[int], signs: Sequence[SignKind]) -> None:
+    def __init__(
+        self, region: Span, num_links: Sequence[int], signs: Sequence[PunctuationKind]
+    ) -> None:
         self._start, self._end = region
         self._num_links, self._signs = num_links, signs
         self._taken: list[Span] = []

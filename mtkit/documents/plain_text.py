@@ -35,7 +35,7 @@ _SPELLED = re.compile(f"[^A-Za-z0-9{SPACE}]")
 """Characters that a format may escape; other spellings aren't recorded."""
 Slice = Callable[[int, int], str]
 """Returns the document's characters between two positions, with replacements."""
-_MAX_PLACES = 100
+_MAX_POSITIONS = 100
 """Maximum candidate places in a translation for a protected text."""
 _MANY = 64
 """With more texts of one length, the translation is read once for all of them."""
@@ -139,7 +139,7 @@ def _find_cuts(plain: PlainText, atoms: Sequence[Span]) -> dict[str, set[int]]:
         before = bisect.bisect_right(ends, event.position) - 1
         if event.kind == "open" and before >= 0:
             index = index or AtomIndex(atoms)
-            number = index.find_ending_behind(event.position)
+            number = index.find_ending_after(event.position)
             if number < len(atoms) and atoms[number][0] < ends[before]:
                 start, end = atoms[number]
                 cuts.setdefault(plain.text[start:end], set()).add(event.position - start)
@@ -340,7 +340,7 @@ def _find_all(texts: set[_Text], target: str) -> dict[_Text, list[Span]]:
             tried = itertools.islice(starts, None if length <= _MAX_SHORT else _MAX_TRIES)
             fitting = (start for start in tried if _fits(text, start, target))
             found[text] = [
-                (start, start + length) for start in itertools.islice(fitting, _MAX_PLACES)
+                (start, start + length) for start in itertools.islice(fitting, _MAX_POSITIONS)
             ]
     return found
 
@@ -354,7 +354,7 @@ def _find_together(
         wanted[text[0]].append(text)
     for start in range(len(target) - length + 1 if length else 0):
         for text in wanted.get(target[start : start + length], ()):
-            if len(found[text]) < _MAX_PLACES and _fits(text, start, target):
+            if len(found[text]) < _MAX_POSITIONS and _fits(text, start, target):
                 found[text].append((start, start + length))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms, find_sign_kinds, link_atoms
+from mtkit.documents.atoms import SPACE, AtomIndex, find_atoms, find_punctuation_kinds, link_atoms
 from mtkit.documents.document import Node, Token, TranslatedText, Unit, find_holders
 from mtkit.documents.placement import PlacedTag, TagPlacer
 from mtkit.documents.plain_text import (
@@ -73,8 +73,8 @@ class _Renderer:
             indices = self._plain.index, self._index
             links = link_atoms(self._source, self._target, indices, self._links)
             signs = (
-                find_sign_kinds(self._source, self._plain.atoms),
-                find_sign_kinds(self._target, self._atoms),
+                find_punctuation_kinds(self._source, self._plain.atoms),
+                find_punctuation_kinds(self._target, self._atoms),
             )
             TagPlacer(len(self._plain.atoms), len(self._atoms), links, signs).place(roots)
         writer = UnitWriter(self._unit, self._plain, self._target, self._atoms)
@@ -98,7 +98,7 @@ class _Renderer:
 
     def _make_mark(self, node: Node) -> PlacedTag:
         start, end = self._plain.spans[node.start]
-        first = self._plain.index.find_ending_behind(start)
+        first = self._plain.index.find_ending_after(start)
         last = self._plain.index.find_beginning_at(end)
         if start == end:
             follows = start > 0 and self._source[start - 1] not in SPACE
@@ -110,7 +110,7 @@ class _Renderer:
         if node.start in self._fixed:
             begin, finish = self._fixed[node.start]
             first, last = (
-                self._index.find_ending_behind(begin),
+                self._index.find_ending_after(begin),
                 self._index.find_beginning_at(finish),
             )
             mark.fixed = (first, last)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from mtkit.documents.atoms import find_sign_kinds, is_symbol
+from mtkit.documents.atoms import find_punctuation_kinds, is_symbol
 from mtkit.documents.document import (
     EscapedText,
     Escapes,
@@ -202,7 +202,7 @@ def _ends_word(parts: Sequence[MarkupPart], close: int) -> bool:
     if following.kind != "text":
         return False
     first = _read_spelled(following.spelled)[:1].strip()
-    return not first or find_sign_kinds(first, [(0, 1)])[0] in ("end", "pause", "close")
+    return not first or find_punctuation_kinds(first, [(0, 1)])[0] in ("end", "pause", "close")
 
 
 def _read_spelled(spelled: Sequence[EscapedText]) -> str:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from mtkit.documents.atoms import SPACE, UNSPACED, find_sign_kinds
+from mtkit.documents.atoms import SPACE, UNSPACED, find_punctuation_kinds
 from mtkit.documents.document import Escapes, Span, Token, Unit
 from mtkit.documents.plain_text import Event, PlainText
 
@@ -94,7 +94,7 @@ def spread_breaks(
     if not without_space:
         gaps = [gap for gap in gaps if is_spaced[gap]]
     else:
-        kinds = find_sign_kinds(target, atoms)
+        kinds = find_punctuation_kinds(target, atoms)
         is_unspaced = [UNSPACED.match(target, start) is not None for start, _ in atoms]
         good = [
             gap
@@ -232,7 +232,7 @@ class UnitWriter:
         inserted = [
             number
             for number, event in enumerate(events)
-            if _ends_protected(event) or (self._is_alone(event) and self._leads(event))
+            if _ends_protected(event) or (self._has_only_placeholders(event) and self._leads(event))
         ]
         if inserted and before <= inserted[-1] and events[before].kind in ("open", "void"):
             # Content that replaces no word here is like one more word.
@@ -285,7 +285,7 @@ class UnitWriter:
         )
         return not before or bool(behind)
 
-    def _is_alone(self, event: Event) -> bool:
+    def _has_only_placeholders(self, event: Event) -> bool:
         return event.kind == "void" and event.node is not None and event.node.start in self._alone
 
     def _find_repeated(self, index: int, events: Sequence[Event]) -> int | None:

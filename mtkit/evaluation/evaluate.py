@@ -83,7 +83,7 @@ def evaluate(
         measure(systems, text, settings, learned),
         settings,
         further={
-            name: _rate_as_papers_do(hypotheses, text, settings, target_language)
+            name: _score_paper_bleu(hypotheses, text, settings, target_language)
             for name, hypotheses in systems.items()
         },
         remarks={
@@ -223,7 +223,7 @@ def check_counts(
         raise MtkitError(f"{name}: no lines", "is the file complete?")
 
 
-def _rate_as_papers_do(
+def _score_paper_bleu(
     hypotheses: Sequence[str], text: ReferenceText, settings: Evaluation, target_language: str
 ) -> list[SystemScore]:
     if not settings.paper_bleu:

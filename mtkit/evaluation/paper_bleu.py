@@ -17,7 +17,7 @@ from mtkit.evaluation.results import SystemScore
 from mtkit.evaluation.scores import check_pairs
 from mtkit.programs import import_extra
 
-_LETTERS = {"deu": "de", "ger": "de", "eng": "en", "fra": "fr", "fre": "fr"}
+_TWO_LETTER_CODES = {"deu": "de", "ger": "de", "eng": "en", "fra": "fr", "fre": "fr"}
 _PLAIN_QUOTES = str.maketrans(dict.fromkeys("„“”‟«»", '"') | dict.fromkeys("‚‘’‛‹›", "'"))
 
 _WIDE_SPACES = "\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
@@ -50,7 +50,7 @@ def paper_bleu(
         tokenized: Whether both sides are already tokenised.
     """
     check_pairs(hypotheses, references)
-    name = _LETTERS.get(code := re.split("[-_]", language)[0].lower(), code)
+    name = _TWO_LETTER_CODES.get(code := re.split("[-_]", language)[0].lower(), code)
     if not tokenized and len(name) != 2:
         raise MtkitError(
             "evaluation.paper_bleu: Moses' tokeniser needs a language code, but "

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.evaluation.evaluate import EvaluatedTestSet, rate
-from mtkit.evaluation.statistics import MetricWord, Statistics
+from mtkit.evaluation.statistics import MetricName, Statistics
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.version import __version__
 
@@ -103,7 +103,7 @@ def _measure(
     signature: str,
 ) -> Statistics:
     per_line = np.stack((-log_probabilities, counts), axis=1)
-    metric: MetricWord = "bits" if name.startswith("bits") else "perplexity"
+    metric: MetricName = "bits" if name.startswith("bits") else "perplexity"
     return Statistics.of(metric, name, signature, per_line, higher_is_better=False)
 
 

@@ -31,17 +31,17 @@ _DIGITS = 6
 """Digits of an estimate: two engines' differ in later ones."""
 _MAX_NEEDED = 20_000
 _MAX_FEATURES = 100
-_GREATEST = 1e9
-_Number = Annotated[float, Field(ge=-_GREATEST, le=_GREATEST)]
+_MAX_ABSOLUTE = 1e9
+_Number = Annotated[float, Field(ge=-_MAX_ABSOLUTE, le=_MAX_ABSOLUTE)]
 _Numbers = Annotated[tuple[_Number, ...], Field(max_length=_MAX_FEATURES)]
 
 
-def compute_tail(wrong: int, released: int, risk: float) -> float:
+def compute_binomial_cdf(wrong: int, released: int, risk: float) -> float:
     """Returns P(Bin(released, risk) <= wrong): the p-value of "more than `risk` are wrong"."""
     if wrong >= released:
         return 1.0
     if wrong > released * risk:
-        return 1.0 - compute_tail(released - wrong - 1, released, 1.0 - risk)
+        return 1.0 - compute_binomial_cdf(released - wrong - 1, released, 1.0 - risk)
     log_last = (
         math.lgamma(released + 1)
         - math.lgamma(wrong + 1)
@@ -61,7 +61,7 @@ def count_allowed(released: int, risk: float, confidence: float) -> int:
     low, high = -1, math.floor(released * risk)
     while low < high:
         middle = (low + high + 1) // 2
-        is_allowed = compute_tail(middle, released, risk) <= 1.0 - confidence
+        is_allowed = compute_binomial_cdf(middle, released, risk) <= 1.0 - confidence
         low, high = (middle, high) if is_allowed else (low, middle - 1)
     return low
 
@@ -76,7 +76,7 @@ def count_needed(risk: float, confidence: float, share_wrong: float = 0.0) -> in
         return None
 
     def passes(wrong: int, released: int) -> bool:
-        return compute_tail(wrong, released, risk) <= 1.0 - confidence
+        return compute_binomial_cdf(wrong, released, risk) <= 1.0 - confidence
 
     def count_most(wrong: int) -> int:
         return math.floor(min(wrong / share_wrong, _MAX_NEEDED)) if share_wrong else _MAX_NEEDED
@@ -111,7 +111,8 @@ class Estimator(Section):
     names: Annotated[tuple[str, ...], Field(max_length=_MAX_FEATURES)]
     means: _Numbers
     scales: Annotated[
-        tuple[Annotated[float, Field(ge=1e-9, le=_GREATEST)], ...], Field(max_length=_MAX_FEATURES)
+        tuple[Annotated[float, Field(ge=1e-9, le=_MAX_ABSOLUTE)], ...],
+        Field(max_length=_MAX_FEATURES),
     ]
     """Standard deviation of each feature; 1 for a constant one."""
     weights: _Numbers
@@ -151,11 +152,11 @@ class Estimator(Section):
         ridge = np.append(np.full(len(names), _RIDGE), 0.0)
         found = np.zeros(len(names) + 1)
         for _ in range(_MAX_STEPS):
-            likely = _squash((rows * found).sum(axis=1))
+            likely = _sigmoid((rows * found).sum(axis=1))
             # Not matrix products: the order of their sums depends on the number of threads.
-            slope = np.einsum("ij,i->j", rows, counts * (wanted - likely)) - ridge * found
-            bend = np.einsum("ij,i,ik->jk", rows, counts * likely * (1.0 - likely), rows)
-            step = np.linalg.solve(bend + np.diag(ridge), slope)
+            gradient = np.einsum("ij,i->j", rows, counts * (wanted - likely)) - ridge * found
+            hessian = np.einsum("ij,i,ik->jk", rows, counts * likely * (1.0 - likely), rows)
+            step = np.linalg.solve(hessian + np.diag(ridge), gradient)
             found += step / max(1.0, np.abs(step).max())
             if np.abs(step).max() < 1e-10:
                 break
@@ -174,7 +175,7 @@ class Estimator(Section):
         known = _find_known(features)
         features = (np.where(known, features, 0.0) - np.array(self.means)) / np.array(self.scales)
         sums = (features * np.array(self.weights)).sum(axis=1) + self.intercept
-        return np.where(known.all(axis=1), _squash(sums), 0.0).round(_DIGITS)
+        return np.where(known.all(axis=1), _sigmoid(sums), 0.0).round(_DIGITS)
 
 
 def stack(columns: Mapping[str, Sequence[float]], names: Sequence[str]) -> Matrix:
@@ -184,10 +185,10 @@ def stack(columns: Mapping[str, Sequence[float]], names: Sequence[str]) -> Matri
 
 def _find_known(features: Matrix) -> Right:
     """Returns which features are numbers that an estimator can hold; others are missing."""
-    return np.abs(features) <= _GREATEST
+    return np.abs(features) <= _MAX_ABSOLUTE
 
 
-def _squash(numbers: Matrix) -> Matrix:
+def _sigmoid(numbers: Matrix) -> Matrix:
     return 1.0 / (1.0 + np.exp(-np.clip(numbers, -40.0, 40.0)))
 
 
@@ -214,7 +215,7 @@ class Threshold(Section):
         return self
 
 
-def count_released(
+def make_thresholds(
     fitted: tuple[Matrix, Right], tested: tuple[Matrix, Right]
 ) -> tuple[Threshold, ...]:
     """Returns thresholds, the strictest first: quantiles of the estimates of the fitted labels."""
@@ -242,8 +243,8 @@ def choose_threshold(
 
     Why: thresholds, and where the tests begin, depend on the fitted labels alone. Given how many
     tested segments a threshold releases, the wrong ones are binomial with its true share, so
-    `compute_tail` is a valid p-value of "more than `risk` are wrong". Thresholds are tested one
-    after the other, looser and looser, at the level 1 - confidence, up to the first that fails:
+    `compute_binomial_cdf` is a valid p-value of "more than `risk` are wrong". Thresholds are tested
+    one after the other, looser and looser, at the level 1 - confidence, up to the first that fails:
     fixed sequence testing (arXiv 2110.01052, sections 2 and 3, and algorithm 1), which needs no
     correction for their number. Its first threshold is the one that most probably passes by the
     fitted labels.
@@ -255,12 +256,15 @@ def choose_threshold(
         rate = (each.fit_wrong + 0.5) / (each.fit_released + 1.0)
         expected = round(each.fit_released * (1.0 - FIT_SHARE) / FIT_SHARE)
         allowed = count_allowed(expected, risk, confidence)
-        return compute_tail(allowed, expected, rate) if allowed >= 0 else 0.0
+        return compute_binomial_cdf(allowed, expected, rate) if allowed >= 0 else 0.0
 
     powers = [compute_power(each) for each in thresholds]
     chosen = None
     for each in thresholds[powers.index(max(powers)) :]:
-        if not each.released or compute_tail(each.wrong, each.released, risk) > 1.0 - confidence:
+        if (
+            not each.released
+            or compute_binomial_cdf(each.wrong, each.released, risk) > 1.0 - confidence
+        ):
             break
         chosen = each
     return chosen
@@ -281,7 +285,7 @@ def estimate_needed(
     return min(found, default=None)
 
 
-def measure_area(estimates: Matrix, right: Right) -> float | None:
+def compute_roc_auc(estimates: Matrix, right: Right) -> float | None:
     """Returns the area under the ROC curve; None if all are right or all wrong.
 
     It is the probability that a right segment has a greater estimate than a wrong one, where equal

@@ -25,13 +25,13 @@ Numbers = NDArray[Any]
 # result.
 _SECONDS_PER_SENTENCE = 0.0006
 # Short enough for Ctrl-C, and for processes to end at about the same time.
-_SECONDS_PER_PORTION = 0.5
+_SECONDS_PER_BLOCK = 0.5
 # chrF's n-grams of a reference take 100 kB.
-_MAX_SENTENCES_PER_PORTION = 500
+_MAX_SENTENCES_PER_BLOCK = 500
 
 TreeMetric = Literal["tree-precision", "tree-recall", "tree-f1", "tree-exact"]
 """EVALB's scores of trees."""
-MetricWord = (
+MetricName = (
     TextMetric | TreeMetric | Literal["comet", "perplexity", "bits", "accuracy", "macro-f1"]
 )
 
@@ -62,7 +62,7 @@ class Statistics:
         smooth: BLEU's smoothing; without effect on the others.
     """
 
-    metric: MetricWord
+    metric: MetricName
     name: str
     signature: str
     higher_is_better: bool
@@ -73,7 +73,7 @@ class Statistics:
     @classmethod
     def of(
         cls,
-        metric: MetricWord,
+        metric: MetricName,
         name: str,
         signature: str,
         per_sentence: Numbers,
@@ -190,7 +190,7 @@ def measure_systems(
 
 
 @dataclass(frozen=True)
-class _Portion:
+class _Block:
     """Some sentences of all systems, for one process to count."""
 
     metric: TextMetric
@@ -206,11 +206,11 @@ class _Portion:
 
 def _cut(
     systems: list[list[str]], references: list[list[str]], metric: TextMetric, settings: Evaluation
-) -> list[_Portion]:
-    size = int(_SECONDS_PER_PORTION / (_SECONDS_PER_SENTENCE * len(systems)))
-    size = min(max(size, 1), _MAX_SENTENCES_PER_PORTION)
+) -> list[_Block]:
+    size = int(_SECONDS_PER_BLOCK / (_SECONDS_PER_SENTENCE * len(systems)))
+    size = min(max(size, 1), _MAX_SENTENCES_PER_BLOCK)
     return [
-        _Portion(
+        _Block(
             metric,
             settings,
             [hypotheses[first : first + size] for hypotheses in systems],
@@ -220,11 +220,11 @@ def _cut(
     ]
 
 
-def _make_counter() -> Callable[[_Portion], list[Numbers]]:
+def _make_counter() -> Callable[[_Block], list[Numbers]]:
     return _count
 
 
-def _count(portion: _Portion) -> list[Numbers]:
+def _count(portion: _Block) -> list[Numbers]:
     """Returns [sentences, k] of each system, by sacreBLEU."""
     scorer = open_scorer(portion.metric, portion.settings, portion.references)
     return [

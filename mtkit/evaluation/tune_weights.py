@@ -85,20 +85,20 @@ def _search_line(
     envelope, and the corpus's statistics change where it does for one of the sentences.
     """
     at_begin = np.zeros(statistics[0].shape[1])
-    turns: list[float] = []
+    breakpoints: list[float] = []
     changes: list[Numbers] = []
     for each, rows in zip(features, statistics, strict=True):
         envelope = _find_envelope(each[:, position], each @ weights)
         at_begin += rows[envelope[0][0]]
         for (before, _), (after, turn) in pairwise(envelope):
-            turns.append(turn)
+            breakpoints.append(turn)
             changes.append(rows[after] - rows[before])
-    if not turns:
+    if not breakpoints:
         return 0.0, float(score(at_begin[None])[0])
-    order = np.argsort(turns, kind="stable")
-    ends = np.array(turns)[order]
+    order = np.argsort(breakpoints, kind="stable")
+    ends = np.array(breakpoints)[order]
     sums = at_begin + np.vstack([np.zeros_like(at_begin), np.cumsum(np.array(changes)[order], 0)])
-    # Between equal turns there is no value of the weight.
+    # Between equal breakpoints there is no value of the weight.
     is_wide = np.concatenate([[True], np.diff(ends) > 0.0, [True]])
     found = np.where(is_wide, score(sums), -np.inf)
     best = int(np.argmax(found))

@@ -76,16 +76,18 @@ class _Ngrams:
             return found
         # An n-gram's k-th occurrence in a text is a column: both have min(count) of them in common.
         begins = np.flatnonzero(np.diff(self.ngrams, prepend=-1))
-        most = np.maximum.reduceat(self.counts, begins)
-        firsts = np.cumsum(most) - most
+        max_counts = np.maximum.reduceat(self.counts, begins)
+        firsts = np.cumsum(max_counts) - max_counts
         numbers = np.arange(self.counts.sum())
         numbers -= np.repeat(np.cumsum(self.counts) - self.counts, self.counts)
         columns = np.repeat(firsts[self.ngrams], self.counts) + numbers
         owners = np.repeat(self.texts, self.counts)
         width = max(1, _MAX_CELLS // self.num_texts)
-        for begin in range(0, int(most.sum()), width):
+        for begin in range(0, int(max_counts.sum()), width):
             here = (columns >= begin) & (columns < begin + width)
-            table = np.zeros((self.num_texts, min(width, int(most.sum()) - begin)), np.float32)
+            table = np.zeros(
+                (self.num_texts, min(width, int(max_counts.sum()) - begin)), np.float32
+            )
             table[owners[here], columns[here] - begin] = 1.0
             found += table[rows] @ table.T
         return found

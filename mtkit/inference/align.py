@@ -11,7 +11,7 @@ from mtkit.inference.engines.engine import AligningEngine, EncodedSource, Engine
 from mtkit.inference.line import Line, TextModel, list_parts
 from mtkit.inference.translation import BLANK, Hypothesis, WordAlignment
 from mtkit.text.token_ids import EOS
-from mtkit.text.words import Span, find_owners, find_words, puts_spaces
+from mtkit.text.words import Span, find_owners, find_words, uses_spaces
 
 _MIN_SHARE = 0.35
 """Minimum share of a target word's attention for a link to more than one source word."""
@@ -161,7 +161,7 @@ class LineAligner:
 
     def _locate_alone(self, text: str) -> LocatedText | None:
         """Returns the words of a text if they don't depend on its tokens."""
-        if self._words is None or not puts_spaces(text):
+        if self._words is None or not uses_spaces(text):
             return None
         return LocatedText(tuple(find_words(text, ())), ())
 

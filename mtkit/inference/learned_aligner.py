@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mtkit.inference.request import LineWarning
 from mtkit.inference.translation import WordAlignment
-from mtkit.text.words import Span, find_owners, puts_spaces
+from mtkit.text.words import Span, find_owners, uses_spaces
 
 if TYPE_CHECKING:
     from mtkit.data.word_alignment.aligner import WordAligner
@@ -81,7 +81,7 @@ def _read(
     from mtkit.data.word_alignment.word_table import find_aligned_words, split_word  # noqa: PLC0415
 
     names, owners = [], []
-    if puts_spaces(text):
+    if uses_spaces(text):
         for owner, (start, end) in enumerate(words):
             word = text[start:end]
             # Long words hardly repeat.

@@ -93,7 +93,7 @@ class AnswerCache:
             ) from error
 
 
-def name_request(*parts: object) -> str:
+def make_cache_key(*parts: object) -> str:
     """Returns a request's cache key: a digest of everything that its answer depends on."""
     text = json.dumps(parts, ensure_ascii=False, sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

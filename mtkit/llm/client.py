@@ -11,7 +11,7 @@ from typing import Any
 from mtkit.errors import MtkitError, shorten
 from mtkit.http_file import read_retry_after
 from mtkit.llm.answers import BadAnswerError
-from mtkit.llm.cache import AnswerCache, name_request
+from mtkit.llm.cache import AnswerCache, make_cache_key
 from mtkit.llm.settings import LlmSettings
 from mtkit.programs import import_extra
 
@@ -121,7 +121,7 @@ class ChatClient:
         return found["content"], found["finish_reason"]
 
     def _name(self, asked: Asked, attempt: int) -> str:
-        return name_request(self._settings.url, self._write_body(asked), attempt)
+        return make_cache_key(self._settings.url, self._write_body(asked), attempt)
 
     def _write_body(self, asked: Asked) -> dict[str, object]:
         sampling = self._settings.sampling.model_dump(exclude_none=True)

@@ -102,9 +102,9 @@ def read_adapted_weights(folder: Path, config: ModelConfig) -> dict[str, Tensor]
                 f"{found}, expected {adapter.base_digest}",
                 f'put that model there, or name its folder as "base" in {folder / ADAPTER_FILE}',
             )
-        of_base = read_config(base)
-        _check_fits(folder, base, of_base.list_shapes(), shapes, adapter.lora)
-        check_weights(base / WEIGHTS_FILE, of_base.list_shapes())
+        base_config = read_config(base)
+        _check_fits(folder, base, base_config.list_shapes(), shapes, adapter.lora)
+        check_weights(base / WEIGHTS_FILE, base_config.list_shapes())
         weights = read_weights(base / WEIGHTS_FILE)
     return merge(
         weights, read_weights(folder / ADAPTER_WEIGHTS_FILE), shapes, config.model, adapter.lora
@@ -127,13 +127,13 @@ def _check_base(folder: Path, base: Path) -> None:
 def _check_fits(
     folder: Path,
     base: Path,
-    theirs: Mapping[str, Shape],
+    base_shapes: Mapping[str, Shape],
     shapes: Mapping[str, Shape],
     lora: Lora,
 ) -> None:
     """Checks that a base has all weights that an adapter's model takes from it."""
     for name, shape in shapes.items():
-        if not learns_whole(name, lora) and theirs.get(name) != shape:
+        if not learns_whole(name, lora) and base_shapes.get(name) != shape:
             raise MtkitError(
                 f"{folder}: this adapter doesn't match {base}: {name} differs",
                 "copy both folders again",

@@ -16,7 +16,7 @@ from mtkit.network import (
     Network,
 )
 
-_DRAWING = ("normal_", "uniform_", "xavier_uniform_", "kaiming_uniform_")
+_INITIALIZERS = ("normal_", "uniform_", "xavier_uniform_", "kaiming_uniform_")
 """Functions of torch.nn.init and of tensors that draw initial weights."""
 
 
@@ -26,7 +26,7 @@ def build(config: ModelConfig, *, has_initial_weights: bool = True) -> Network:
     Initial weights are drawn from torch's generator. Without them, for loading others
     next, the weights are arbitrary, and the generator doesn't advance.
     """
-    with nullcontext() if has_initial_weights else _WithoutDrawing():
+    with nullcontext() if has_initial_weights else _WithoutInitialization():
         match config.objective:
             case "causal-lm":
                 return CausalLanguageModel(config.model, config.target_vocab_size)
@@ -47,7 +47,7 @@ def build(config: ModelConfig, *, has_initial_weights: bool = True) -> Network:
                 return EncoderDecoder(config.model, *config.vocab_sizes)
 
 
-class _WithoutDrawing(TorchFunctionMode):
+class _WithoutInitialization(TorchFunctionMode):
     """Skips the functions that draw initial weights."""
 
     def __torch_function__(
@@ -58,6 +58,6 @@ class _WithoutDrawing(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         named = {**(kwargs or {})}
-        if func.__name__ in _DRAWING:
+        if func.__name__ in _INITIALIZERS:
             return args[0] if args else named["tensor"]
         return func(*args, **named)

@@ -48,7 +48,7 @@ class Weights:
         """All weights."""
         return self.encoder + self.decoder + self.embeddings + self.output
 
-    def count_learning(self, frozen: Sequence[FrozenPart]) -> int:
+    def count_trainable(self, frozen: Sequence[FrozenPart]) -> int:
         """Returns the number of weights that learn if some parts are frozen (`training.freeze`)."""
         counts: dict[str, int] = asdict(self)
         return self.total - sum(counts[part] for part in set(frozen))
@@ -99,7 +99,7 @@ def count_trained(
     next_sentence = training.masked.next_sentence
     weights = count_weights(model, *vocab_sizes, objective=objective, next_sentence=next_sentence)
     if training.lora is None:
-        return weights, weights.count_learning(training.freeze), 0
+        return weights, weights.count_trainable(training.freeze), 0
     shapes = list_shapes(model, *vocab_sizes, objective=objective, next_sentence=next_sentence)
     learned = list_learned_shapes(shapes, model, training.lora)
     added = sum(prod(shape) for name, shape in learned.items() if is_low_rank(name))
@@ -143,7 +143,7 @@ def count_operations(
 
 def bytes_of_weights(
     num_weights: int,
-    num_learning: int,
+    num_trainable: int,
     *,
     is_half: bool,
     has_average: bool = False,
@@ -153,14 +153,14 @@ def bytes_of_weights(
 
     Args:
         num_weights: All weights.
-        num_learning: Weights that aren't frozen.
+        num_trainable: Weights that aren't frozen.
         is_half: Whether updates use 16-bit copies of weights and gradients.
         has_average: Whether a moving average of the weights is kept.
         num_shards: Ranks that share Adam's moments (`training.shard`).
     """
     copies = (1 + has_average) * _SINGLE + is_half * _HALF
-    moments = ceil(num_learning / num_shards) * _NUM_MOMENTS * _SINGLE
-    return num_weights * (_SINGLE + is_half * _HALF) + num_learning * copies + moments
+    moments = ceil(num_trainable / num_shards) * _NUM_MOMENTS * _SINGLE
+    return num_weights * (_SINGLE + is_half * _HALF) + num_trainable * copies + moments
 
 
 def bytes_per_token(

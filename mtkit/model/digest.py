@@ -36,15 +36,15 @@ def reading(*folders: Path) -> Iterator[None]:
 
     Raises an `MtkitError` if a folder is replaced, or a file in it changes, meanwhile.
     """
-    before = _look_at(folders)
+    before = _stat_files(folders)
     try:
         yield
     except MtkitError as error:
         # The error may come from a mix of two models.
-        if _look_at(folders) != before:
+        if _stat_files(folders) != before:
             raise replaced(folders) from error
         raise
-    if _look_at(folders) != before:
+    if _stat_files(folders) != before:
         raise replaced(folders)
 
 
@@ -65,7 +65,7 @@ def list_model_files(folder: Path) -> list[Path]:
     return [folder / name for name in names]
 
 
-def _look_at(folders: Sequence[Path]) -> list[tuple[str, int, int, int]]:
+def _stat_files(folders: Sequence[Path]) -> list[tuple[str, int, int, int]]:
     """Returns name, inode, size and time of each file: equal if nothing was replaced."""
     seen = []
     for folder in folders:

@@ -202,7 +202,7 @@ def _list_translator(
     if model.tied_embeddings == "none":
         shapes["output_embedding.weight"] = (target_vocab_size, model.d_model)
     for side in ("source", "target"):
-        shapes |= _list_beside_tokens(model, f"{side}_embedding")
+        shapes |= _list_positions_and_norm(model, f"{side}_embedding")
     if model.output_bias:
         shapes["output_bias"] = (target_vocab_size,)
     shapes |= _list_stack("encoder", model, model.num_encoder_layers)
@@ -237,7 +237,7 @@ def _list_classifier(
         shapes = _list_causal(model, vocab_size)
     else:
         shapes = {"source_embedding.tokens.weight": (vocab_size, model.d_model)}
-        shapes |= _list_beside_tokens(model, "source_embedding")
+        shapes |= _list_positions_and_norm(model, "source_embedding")
         shapes["source_embedding.segments.weight"] = (2, model.d_model)
         shapes |= _list_stack("encoder", model, model.num_encoder_layers)
         shapes |= _with_bias("pooler", (model.d_model, model.d_model))
@@ -249,10 +249,10 @@ def _list_text_embeddings(model: Model, name: str, vocab_size: int) -> dict[str,
     shapes: dict[str, Shape] = {f"{name}.tokens.weight": (vocab_size, model.d_model)}
     if model.tied_embeddings == "none":
         shapes["output_embedding.weight"] = (vocab_size, model.d_model)
-    return shapes | _list_beside_tokens(model, name)
+    return shapes | _list_positions_and_norm(model, name)
 
 
-def _list_beside_tokens(model: Model, name: str) -> dict[str, Shape]:
+def _list_positions_and_norm(model: Model, name: str) -> dict[str, Shape]:
     """Returns the shapes of an input embedding's positions and norm."""
     shapes: dict[str, Shape] = {}
     if model.positions == "learned":

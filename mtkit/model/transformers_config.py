@@ -80,7 +80,7 @@ class _TransformersConfig(BaseModel):
         raise NotImplementedError
 
     @model_validator(mode="after")
-    def _numbers_special_tokens_as_we_do(self) -> Self:
+    def _check_special_tokens(self) -> Self:
         for key, token in (("pad", PAD), ("bos", BOS), ("eos", EOS)):
             found = getattr(self, f"{key}_token_id")
             if found not in (None, token):

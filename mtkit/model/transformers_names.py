@@ -102,7 +102,7 @@ def list_counterparts(config: ModelConfig) -> list[Counterpart]:
     return [find(name, len(shape) == 2) for name, shape in config.list_shapes().items()]
 
 
-def to_theirs(
+def convert_to_transformers(
     weights: Mapping[str, Tensor], counterparts: Iterable[Counterpart]
 ) -> dict[str, Tensor]:
     """Returns mtkit's weights by transformers' names, contiguous."""
@@ -114,10 +114,10 @@ def to_theirs(
     return found
 
 
-def to_theirs_shapes(
+def convert_shapes(
     shapes: Mapping[str, Shape], counterparts: Iterable[Counterpart]
 ) -> dict[str, Shape]:
-    """Returns the shapes of `to_theirs`' result."""
+    """Returns the shapes of `convert_to_transformers`' result."""
     found: dict[str, Shape] = {}
     for one in counterparts:
         rows, *columns = shapes[one.origin]
@@ -126,7 +126,7 @@ def to_theirs_shapes(
     return found
 
 
-def to_ours(
+def convert_to_mtkit(
     tensors: Mapping[str, Tensor], counterparts: Iterable[Counterpart]
 ) -> dict[str, Tensor]:
     """Returns transformers' weights by mtkit's names, contiguous; others are dropped."""

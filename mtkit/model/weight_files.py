@@ -22,7 +22,7 @@ from mtkit.paths import as_text, for_library
 _LENGTH_BYTES = 8
 MAX_HEADER_BYTES = 16 << 20
 """A hundred times that of the largest network of a recipe; the library would allow 100 MB."""
-_NUMBERS = ("F64", "F32", "F16", "BF16")
+_FLOAT_TYPES = ("F64", "F32", "F16", "BF16")
 _FP32_BYTES, _FP64_BYTES = 4, 8
 _MAX_FAULT_CHARACTERS = 200
 _COPY_AGAIN = "copy it again from its source, or create it again"
@@ -57,7 +57,7 @@ def read_shapes(path: Path) -> dict[str, Shape]:
         with for_library(path) as file, safe_open(file, framework="np") as tensors:
             slices = {name: tensors.get_slice(name) for name in tensors.keys()}  # noqa: SIM118
             shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
-            others = [name for name, part in slices.items() if part.get_dtype() not in _NUMBERS]
+            others = [name for name, part in slices.items() if part.get_dtype() not in _FLOAT_TYPES]
     except (MemoryError, OSError, SafetensorError) as error:
         raise damaged(path, str(error)) from error
     if others:

@@ -41,7 +41,7 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
     """Writes tensors to a safetensors file, with the permissions of any new file."""
     # Created here first: the library would make it readable only by its owner.
     path.touch()
-    rights = path.stat().st_mode
+    mode = path.stat().st_mode
     try:
         save_file(dict(tensors), path, metadata={"format": "pt"})
     except SafetensorError as error:
@@ -50,7 +50,7 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
             raise
         code = int(number[1])
         raise OSError(code, os.strerror(code), str(path)) from error
-    path.chmod(rights)
+    path.chmod(mode)
 
 
 def load_weights(

@@ -16,10 +16,10 @@ from mtkit.evaluation.quality import (
     Estimator,
     Threshold,
     choose_threshold,
+    compute_roc_auc,
     count_needed,
-    count_released,
     estimate_needed,
-    measure_area,
+    make_thresholds,
     split_labels,
 )
 from mtkit.files import check_not_input
@@ -168,7 +168,7 @@ def calibrate(
     right = np.array([label for _, _, label in labelled])
     estimator = Estimator.fit(of_fit, right[fit])
     estimates = estimator.estimate(columns)
-    thresholds = count_released((estimates[fit], right[fit]), (estimates[tested], right[tested]))
+    thresholds = make_thresholds((estimates[fit], right[fit]), (estimates[tested], right[tested]))
     digests = digest_others(quality)
     QualityFile(
         model=model,
@@ -178,7 +178,7 @@ def calibrate(
         estimator=estimator,
         thresholds=thresholds,
     ).write(quality.path)
-    area = measure_area(estimates[tested], right[tested])
+    area = compute_roc_auc(estimates[tested], right[tested])
     return Calibration(int((~right).sum()), len(fit), len(tested), area, thresholds)
 
 

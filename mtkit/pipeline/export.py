@@ -65,7 +65,7 @@ class ExportedModel:
                 return self.workspace.root / f"translate-{languages}.argosmodel"
 
 
-def take_run(
+def open_run(
     recipe: Recipe, workspace: Workspace, *, lines_file: Path | None = None
 ) -> ExportedModel:
     """Returns a run's model; `lines_file` replaces the development set for the comparison."""
@@ -86,7 +86,7 @@ def take_run(
     )
 
 
-def take_folder(
+def open_folder(
     folder: Path, overrides: Sequence[str] = (), *, lines_file: Path | None = None
 ) -> ExportedModel:
     """Returns the model of a portable folder.

@@ -110,7 +110,7 @@ def tell_licence(licence: Licence) -> None:
     """Prints a licence; a missing or non-commercial one as a warning."""
     if not licence.name:
         warn(f"{licence.origin}: its card names no licence: look there before you use it")
-    elif licence.is_commercial:
+    elif licence.allows_commercial_use:
         say(f"  licence: {licence.name}")
     else:
         warn(

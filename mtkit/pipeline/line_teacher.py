@@ -48,7 +48,7 @@ class LineTeacher:
             texts,
             reasons,
             self._score(lines, texts, reasons),
-            np.array([_mean_probability(each) for each in found]),
+            np.array([_mean_log_probability(each) for each in found]),
             self._teacher.summary,
         )
 
@@ -93,7 +93,7 @@ class LineTeacher:
         chosen = [index for index, reason in enumerate(reasons) if not reason]
         pairs = [(put_tag(self._tag, lines[index].text), texts[index]) for index in chosen]
         entropies = [
-            np.array([-_mean_probability(each) for each in model.score(given)])
+            np.array([-_mean_log_probability(each) for each in model.score(given)])
             for model, given in (
                 (self._teacher, pairs),
                 (self._checker, [(texts[index], lines[index].text) for index in chosen]),
@@ -103,7 +103,7 @@ class LineTeacher:
         return scores
 
 
-def _mean_probability(found: Translation) -> float:
+def _mean_log_probability(found: Translation) -> float:
     """Returns the mean log-probability of the best candidate's tokens; NaN without any."""
     best = found.candidates[0]
     count = len(best.token_log_probabilities)

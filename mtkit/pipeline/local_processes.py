@@ -62,7 +62,7 @@ def choose_processes(recipe: Recipe, workspace: Workspace, hardware: Hardware) -
             _warn_of_load(num_cores)
             return hardware
     else:
-        count, why = _suit(
+        count, why = _choose_count(
             recipe.training,
             num_cores,
             lambda: _estimate_memory(
@@ -83,7 +83,7 @@ def _read_last(workspace: Workspace) -> int | None:
     return max(1, int(record["processes"]) // int(record.get("machines", 1)))
 
 
-def _suit(
+def _choose_count(
     training: Training, num_cores: int, estimate_memory: Callable[[], int]
 ) -> tuple[int, str]:
     """Returns the number of processes of a new training, and the reason, if any."""
@@ -132,10 +132,10 @@ def _estimate_memory(model: Model, training: Training, data: PreparedData) -> in
         choose_fastest_precision(torch.device("cpu")) if precision == "auto" else precision
     ) != "fp32"
     sizes = data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
-    weights, num_learning, num_added = count_trained(model, training, sizes)
+    weights, num_trainable, num_added = count_trained(model, training, sizes)
     of_weights = bytes_of_weights(
         weights.total + num_added,
-        num_learning,
+        num_trainable,
         is_half=is_half,
         has_average=training.moving_average is not None,
     )

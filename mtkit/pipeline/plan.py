@@ -37,7 +37,7 @@ DEFAULT_SHARES: dict[TrainingPrecision, float] = {"bf16": 0.3, "fp16": 0.3, "fp3
 """Share of a GPU's peak that its products reach, an assumption. NVIDIA's own Transformer-big
 reaches 0.34 of an A100's in 16 bits and 0.71 of a V100's in fp32 (DeepLearningExamples, 2022)."""
 _MIN_SHARE = 0.001
-_MIN_NUM_GPUS = (1, 8)
+_REPORTED_NUM_GPUS = (1, 8)
 """Always reported, besides the requested number."""
 _MIN_WIDTH = 512
 """On a CPU the base model's products reach 45 % of the peak, the tiny one's 16 %."""
@@ -83,7 +83,7 @@ class TrainingPlan:
     """Time, memory and operations of a training.
 
     Attributes:
-        num_learning: Weights that aren't frozen.
+        num_trainable: Weights that aren't frozen.
         num_added: LoRA's matrices among these, which aren't the network's.
         is_prepared: Whether tokens were counted in prepared data.
         source_tokens: Of an update: the mean in prepared data, else the recipe's bound; 0 for a
@@ -104,7 +104,7 @@ class TrainingPlan:
     source_vocab_size: int
     target_vocab_size: int
     weights: Weights
-    num_learning: int
+    num_trainable: int
     num_added: int
     is_prepared: bool
     source_tokens: float
@@ -189,11 +189,11 @@ def plan(
     is_prepared = read_facts(workspace).get("fingerprint") == fingerprint(recipe)
     has_source = recipe.objective in ENCODER_DECODERS
     if is_prepared:
-        update = _look_at_data(recipe, workspace)
+        update = _average_data(recipe, workspace)
     else:
         choice = TokenizerChoice.of(recipe)
-        update = _take_bounds(choice, recipe.training.batch_tokens, has_source=has_source)
-    weights, num_learning, num_added = count_trained(
+        update = _assume_bounds(choice, recipe.training.batch_tokens, has_source=has_source)
+    weights, num_trainable, num_added = count_trained(
         recipe.model, recipe.training, update.vocab_sizes, objective=recipe.objective
     )
     is_classifier = recipe.objective == "classification"
@@ -220,7 +220,7 @@ def plan(
         source_vocab_size=update.vocab_sizes[0],
         target_vocab_size=update.vocab_sizes[1],
         weights=weights,
-        num_learning=num_learning,
+        num_trainable=num_trainable,
         num_added=num_added,
         is_prepared=is_prepared,
         source_tokens=update.source_tokens,
@@ -237,7 +237,7 @@ def plan(
         setups=(),
     )
     work = _PlannedWork(recipe, update, planned)
-    counts = (1,) if accelerator.is_measured else sorted({*_MIN_NUM_GPUS, num_gpus})
+    counts = (1,) if accelerator.is_measured else sorted({*_REPORTED_NUM_GPUS, num_gpus})
     setups = (_plan_setup(work, count) for count in counts)
     return replace(planned, setups=tuple(setups))
 
@@ -260,7 +260,7 @@ def _find_hardware(name: str, model: Model) -> Accelerator:
     return measure_cpu(model)
 
 
-def _take_bounds(choice: TokenizerChoice, tokens: int, *, has_source: bool) -> _Update:
+def _assume_bounds(choice: TokenizerChoice, tokens: int, *, has_source: bool) -> _Update:
     """Returns an update of the recipe's maximum size, with its vocabulary sizes."""
     longest = min(tokens, choice.data.max_tokens)
     vocab_sizes = choice.settings.vocab_size, choice.settings.vocab_size
@@ -270,7 +270,7 @@ def _take_bounds(choice: TokenizerChoice, tokens: int, *, has_source: bool) -> _
     return _Update(vocab_sizes, tokens if has_source else 0, tokens, longest)
 
 
-def _look_at_data(recipe: Recipe, workspace: Workspace) -> _Update:
+def _average_data(recipe: Recipe, workspace: Workspace) -> _Update:
     """Returns the mean update of the first epoch, weighted between short blocks and others."""
     data = open_prepared(recipe, workspace)
     plan = partial(
@@ -281,7 +281,7 @@ def _look_at_data(recipe: Recipe, workspace: Workspace) -> _Update:
         seed=recipe.seed,
     )
     sizes = data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
-    look = partial(_look_at_epoch, sizes, recipe.objective, recipe.model.attention_window)
+    look = partial(_average_epoch, sizes, recipe.objective, recipe.model.attention_window)
     update = look(partial(plan, data.train_order))
     if data.train_short is None:
         return update
@@ -296,7 +296,7 @@ def _look_at_data(recipe: Recipe, workspace: Workspace) -> _Update:
     )
 
 
-def _look_at_epoch(
+def _average_epoch(
     vocab_sizes: tuple[int, int],
     objective: Objective,
     window: int | None,
@@ -335,10 +335,10 @@ def _plan_setup(work: _PlannedWork, num_gpus: int) -> GpuSetup:
     peak = accelerator.operations_per_second(plan.precision)
     limit = _bound_pass(work, num_gpus)
     products = plan.operations_per_update / (num_gpus * peak * plan.share)
-    num_updated = plan.num_learning / (num_gpus if work.recipe.training.shard else 1)
+    num_updated = plan.num_trainable / (num_gpus if work.recipe.training.shard else 1)
     adam = num_updated * _UPDATE_TRAFFIC / accelerator.bytes_per_second
     # A ring: each sends every number twice except its own part (decision 0001: in fp32).
-    sent = 2 * (num_gpus - 1) / num_gpus * _FP32_BYTES * plan.num_learning
+    sent = 2 * (num_gpus - 1) / num_gpus * _FP32_BYTES * plan.num_trainable
     communication = sent / accelerator.link_bytes_per_second
     seconds_per_update = products + adam + communication
     seconds = seconds_per_update * plan.num_updates
@@ -386,10 +386,10 @@ def _count_memory(work: _PlannedWork, num_gpus: int, pass_tokens: int) -> float:
     of_update *= work.recipe.training.passes_per_batch
     projection = update.vocab_sizes[1] * model.d_model * _FP32_BYTES
     # Gradients of shards are one tensor already.
-    flat = work.plan.num_learning * _FP32_BYTES if num_gpus > 1 and not is_sharded else 0
+    flat = work.plan.num_trainable * _FP32_BYTES if num_gpus > 1 and not is_sharded else 0
     fixed = bytes_of_weights(
         work.plan.weights.total + work.plan.num_added,
-        work.plan.num_learning,
+        work.plan.num_trainable,
         is_half=is_half,
         has_average=work.recipe.training.moving_average is not None,
         num_shards=num_gpus if is_sharded else 1,

@@ -192,7 +192,7 @@ class _RemoteWorker:
 
 
 @dataclass(frozen=True)
-class _Task:
+class _Assignment:
     index: int
     item: Any
     worker: _Worker
@@ -212,7 +212,7 @@ class _ActorPool:
         self._build_job = ray.put(build_job)
         self._workers: list[_Worker] = []
         self._starting: dict[Any, _Worker] = {}
-        self._tasks: dict[Any, _Task] = {}
+        self._assignments: dict[Any, _Assignment] = {}
         self._to_do: deque[tuple[int, Any]] = deque()
         self._num_killed: Counter[int] = Counter()
         self._num_failed: Counter[str] = Counter()
@@ -273,7 +273,9 @@ class _ActorPool:
             for each in self._workers
             if each.is_ready
             and len(each.waiting) < _ITEMS_AHEAD
-            and not any(self._is_suspect(self._tasks[future].index) for future in each.waiting)
+            and not any(
+                self._is_suspect(self._assignments[future].index) for future in each.waiting
+            )
         ]
         return min(free, key=lambda each: len(each.waiting), default=None)
 
@@ -284,7 +286,7 @@ class _ActorPool:
     def _give(self, worker: _Worker, index: int, item: Any) -> None:
         future = worker.actor.apply.remote(item)
         worker.waiting.append(future)
-        self._tasks[future] = _Task(index, item, worker)
+        self._assignments[future] = _Assignment(index, item, worker)
 
     def _take(self) -> Iterator[tuple[int, Any]]:
         """Yields the index and the result of each item that is done."""
@@ -296,11 +298,11 @@ class _ActorPool:
             return
         ready, _ = self._ray.wait(pending, num_returns=1, timeout=_SECONDS_TO_WAIT)
         for future in ready:
-            worker = self._starting.get(future) or self._tasks[future].worker
+            worker = self._starting.get(future) or self._assignments[future].worker
             try:
                 answer = self._ray.get(future)
             except self._ray.exceptions.ObjectLostError:
-                task = self._tasks.pop(future)
+                task = self._assignments.pop(future)
                 worker.waiting.remove(future)
                 self._to_do.append((task.index, task.item))
             except self._ray.exceptions.RayTaskError:
@@ -316,7 +318,7 @@ class _ActorPool:
     def _finish(self, future: Any, is_result: bool, content: Any) -> tuple[int, Any]:
         if not is_result:
             raise content
-        task = self._tasks.pop(future)
+        task = self._assignments.pop(future)
         task.worker.waiting.remove(future)
         self._num_rows[task.worker.host] += getattr(task.item, "num_rows", 1)
         self._report_rates()
@@ -347,7 +349,7 @@ class _ActorPool:
             self._num_failed[worker.node] += 1
             if self._num_failed[worker.node] == _MAX_KILLED:
                 warn(f"node {worker.host}: no worker starts there: {reason.strip()}")
-        tasks = [self._tasks.pop(future) for future in worker.waiting]
+        tasks = [self._assignments.pop(future) for future in worker.waiting]
         is_node_lost = worker.node not in self._list_nodes()
         for task in tasks:
             # A result sent earlier may be lost, too: the first item isn't always the culprit.

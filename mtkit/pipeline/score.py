@@ -136,7 +136,7 @@ def score(
         )
     # The run's own model needs no name in its scores.
     rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]
-    _file_scores(workspace, model, rows, origin, keeps_others=keeps_others)
+    _save_scores(workspace, model, rows, origin, keeps_others=keeps_others)
     return scored
 
 
@@ -311,7 +311,7 @@ def _score_labels(
     return scored
 
 
-def _file_scores(
+def _save_scores(
     workspace: Workspace,
     model: RunModel,
     rows: list[ScoreRow],

@@ -266,14 +266,14 @@ def name_systems(files: Sequence[Path]) -> list[str]:
     name; the path if names are equal. Bytes and characters that a table can't hold are escaped.
     """
     names: list[str] = []
-    for name in map(as_text, _tell_apart(files)):
+    for name in map(as_text, _distinguish(files)):
         # An escaped name may equal another file's real name.
         numbered = (f"{name} ({number})" for number in count(2))
         names.append(next(each for each in chain([name], numbered) if each not in names))
     return names
 
 
-def _tell_apart(files: Sequence[Path]) -> list[str]:
+def _distinguish(files: Sequence[Path]) -> list[str]:
     names = [file.name for file in files]
     if len(set(names)) < len(names):
         return _cut([str(file) for file in files], "/")

@@ -32,14 +32,14 @@ class Flagging:
 
     Attributes:
         settings: Thresholds, and the flags that need only files.
-        not_told: Omitted flags, with the reason.
+        omitted: Omitted flags, with the reason.
         evaluation: Metrics and significance.
     """
 
     settings: Flags
     source_language: str
     target_language: str
-    not_told: Mapping[str, str]
+    omitted: Mapping[str, str]
     evaluation: Evaluation
 
 
@@ -79,11 +79,11 @@ def load_flagging(recipe: str, overrides: Sequence[str]) -> Flagging:
         evaluation = override_section(Evaluation(), "evaluation", others)
         target = evaluation.language
     flags = flags or Flags()
-    not_told: dict[str, str] = {name: "needs a model" for name in _OF_MODELS if name in flags.names}
+    omitted: dict[str, str] = {name: "needs a model" for name in _OF_MODELS if name in flags.names}
     if not target and "wrong language" in flags.names:
-        not_told["wrong language"] = "name the language: --set evaluation.language=de"
-    names = tuple(name for name in flags.names if name not in not_told)
-    return Flagging(flags.model_copy(update={"names": names}), source, target, not_told, evaluation)
+        omitted["wrong language"] = "name the language: --set evaluation.language=de"
+    names = tuple(name for name in flags.names if name not in omitted)
+    return Flagging(flags.model_copy(update={"names": names}), source, target, omitted, evaluation)
 
 
 def flag_files(hypotheses: Sequence[Path], source: Path, flagging: Flagging) -> list[FlaggedSystem]:
@@ -124,7 +124,7 @@ def as_content(
         "settings": flagging.settings.model_dump(mode="json"),
         "source_language": flagging.source_language or None,
         "target_language": flagging.target_language or None,
-        "not_looked_for": dict(flagging.not_told),
+        "not_looked_for": dict(flagging.omitted),
         "systems": [
             {
                 "system": system.name,

@@ -110,7 +110,7 @@ class Run:
         for corpus, origin in zip(made.data.train, self.recipe.data.train, strict=False):
             if isinstance(corpus, PairKeys) and isinstance(origin, PairKeys):
                 # A round has the same corpora.
-                corpus.note_typed(origin.typed_keys)
+                corpus.record_command_line_keys(origin.command_line_keys)
         return Run(made, Workspace(root.with_name(f"{root.name}-{suffix}")))
 
     def _find_round(self, number: int) -> "Run":

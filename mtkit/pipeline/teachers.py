@@ -180,7 +180,7 @@ class ModelTeachers:
 
     def _check_remote(self, corpus: TranslatedCorpus, named: _Named) -> None:
         key = named.key.split(".", 3)[3]
-        if key not in corpus.typed_keys:
+        if key not in corpus.command_line_keys:
             raise MtkitError(
                 f"{named.key}: your text would be sent to {named.names[0]}, which only the recipe "
                 "names",

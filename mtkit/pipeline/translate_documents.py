@@ -36,12 +36,12 @@ def translate_given(
         if as_json:
             line = json.dumps(report.to_json(), ensure_ascii=False)
             write_lines(sys.stdout.buffer, f"{line}\n".encode(), num_before=0)
-        _tell(report, str(source))
+        _report(report, str(source))
     elif form is not None:
         _translate_stdin(translator, form)
 
 
-def _tell(report: DocumentReport, name: str) -> None:
+def _report(report: DocumentReport, name: str) -> None:
     for warning in report.list_warnings(name):
         warn(warning)
     with WarningPrinter() as printer:
@@ -62,7 +62,7 @@ def _translate_stdin(translator: Translator, form: str) -> None:
     except MtkitError as error:
         raise MtkitError(f"stdin: {error.message}", error.hint) from error
     write_lines(sys.stdout.buffer, translated, num_before=0)
-    _tell(report, "stdin")
+    _report(report, "stdin")
 
 
 def _sentences(translator: Translator) -> SentenceTranslator:

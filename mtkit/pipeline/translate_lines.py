@@ -44,7 +44,7 @@ _WHOLE = Cluster()
 
 
 @dataclass(frozen=True)
-class Opening:
+class TranslatorFactory:
     """An open translator, and how another process opens the same; picklable.
 
     Attributes:
@@ -92,7 +92,7 @@ class LinesJob:
     source: BlockFile
     output: Path
     folder: Path
-    opening: Opening
+    opening: TranslatorFactory
     stream: "partial[int]"
     record: Mapping[str, Any]
 
@@ -183,7 +183,7 @@ class LinesJob:
 def translate_lines(
     source: Location,
     output: Path,
-    opening: Opening,
+    opening: TranslatorFactory,
     stream: "partial[int]",
     *,
     cluster: Cluster = _WHOLE,
@@ -224,7 +224,11 @@ def translate_lines(
 
 
 def _describe(
-    source: Location, output: Path, opening: Opening, stream: "partial[int]", block_bytes: int
+    source: Location,
+    output: Path,
+    opening: TranslatorFactory,
+    stream: "partial[int]",
+    block_bytes: int,
 ) -> LinesJob:
     # If the output is a link, its target is replaced.
     translator, output = opening.use(), output.resolve()

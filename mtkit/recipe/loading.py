@@ -147,7 +147,7 @@ def check_recipe(
                 for key in TEACHER_KEYS
                 if find_origin(f"data.train.{index}.{key}", changed, "", reaches_in=False)
             }
-            corpus.note_typed(frozenset(typed))
+            corpus.record_command_line_keys(frozenset(typed))
     return recipe.model_copy(update={"data": recipe.data.model_copy(update={"data_root": root})})
 
 

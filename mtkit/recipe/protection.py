@@ -27,11 +27,11 @@ def refuse_invalid(pattern: str) -> str:
         raise ValueError("too many repetitions in this regular expression: lower its {counts}")
     try:
         compiled = regex.compile(pattern)
-        matches_nothing = compiled.fullmatch("", timeout=0.1) is not None
+        matches_empty = compiled.fullmatch("", timeout=0.1) is not None
     # A pattern may be nested deeper than Python's stack, or name lists that aren't there.
     except (regex.error, RecursionError, OverflowError, KeyError, TimeoutError) as error:
         raise ValueError(f"invalid regular expression: {error}") from error
-    if matches_nothing:
+    if matches_empty:
         raise ValueError("this regular expression matches an empty string: say what is in it")
     return pattern
 

@@ -92,11 +92,11 @@ class TranslatedKeys(Section):
     _typed_keys: frozenset[str] = PrivateAttr(frozenset())
 
     @property
-    def typed_keys(self) -> frozenset[str]:
+    def command_line_keys(self) -> frozenset[str]:
         """Keys that name a translator and were given on the command line, not by a recipe."""
         return self._typed_keys
 
-    def note_typed(self, keys: frozenset[str]) -> None:
+    def record_command_line_keys(self, keys: frozenset[str]) -> None:
         """Remembers which keys were given on the command line."""
         self._typed_keys = keys
 

@@ -54,9 +54,9 @@ def extend_vocabulary(
 
 def _name_pieces(codes: Sequence[str], known: ModelLanguages) -> dict[str, str]:
     """Returns a piece for each language without one, in the others' form."""
-    is_underlined = all(piece == f"__{code}__" for code, piece in known.target.items())
+    has_underscored_languages = all(piece == f"__{code}__" for code, piece in known.target.items())
     return {
-        code: f"__{code}__" if is_underlined else code
+        code: f"__{code}__" if has_underscored_languages else code
         for code in codes
         if not find_language(code, tuple(known.target))
     }

@@ -93,7 +93,7 @@ class Glossary:
             begun[first].append(index)
         known: dict[tuple[int, tuple[str, ...]], tuple[Term, ...]] = {}
         found: list[FoundTerm] = []
-        num_said = num_passed = 0
+        num_entries = num_passed = 0
         for first in sorted(begun):
             if first < num_passed or _is_joined_before(text, words[first].span[0]):
                 continue
@@ -108,8 +108,8 @@ class Glossary:
                     known[index, spelling] = _choose(self._terms[index], spelling)
                 terms = known[index, spelling]
                 if terms:
-                    num_said += len(terms)
-                    if num_said > MAX_FOUND:
+                    num_entries += len(terms)
+                    if num_entries > MAX_FOUND:
                         return found
                     found.append(FoundTerm((words[first].span[0], end), terms))
                     num_passed = last + 1

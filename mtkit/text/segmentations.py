@@ -40,7 +40,7 @@ _BYTES_PER_START = 18
 Known = TypeVar("Known")
 
 
-class _Memory(Generic[Known]):
+class _Cache(Generic[Known]):
     """A cache of facts about words, limited in bytes; the least recently used are evicted."""
 
     # It has two generations: a lookup moves a word to the younger one. Once that fills half of the
@@ -87,7 +87,7 @@ class BpeDropout:
         self._strings = {piece: piece for piece in scores}
         self._log_left_out = math.log(dropout)
         self._log_kept = math.log1p(-dropout)
-        self._words: _Memory[tuple[str, ...]] = _Memory()
+        self._words: _Cache[tuple[str, ...]] = _Cache()
 
     def draw(self, surface: str, random: Random) -> Sequence[str]:
         """Returns the pieces when no merge is possible, or all are skipped."""
@@ -156,7 +156,7 @@ class UnigramSampling:
         self._scores = scores
         self._alpha = alpha
         self._max_length = max(map(len, scores), default=1)
-        self._lattices: _Memory[_Lattice] = _Memory()
+        self._lattices: _Cache[_Lattice] = _Cache()
 
     def draw(self, surface: str, random: Random) -> Sequence[str]:
         """Returns the pieces of a segmentation."""
@@ -167,13 +167,13 @@ class UnigramSampling:
             num_bytes += _LATTICE_BYTES + _BYTES_PER_BORDER * len(lattice.borders)
             num_bytes += _BYTES_PER_START * len(lattice.starts)
             self._lattices.add(surface, lattice, num_bytes)
-        borders, starts, cumulated = lattice.borders, lattice.starts, lattice.cumulated
+        borders, starts, cumulative = lattice.borders, lattice.starts, lattice.cumulative
         pieces = []
         end = len(surface)
         while end:
             first, last = borders[end - 1], borders[end]
-            drawn = random.random() * cumulated[last - 1]
-            start = starts[bisect(cumulated, drawn, first, last)]
+            drawn = random.random() * cumulative[last - 1]
+            start = starts[bisect(cumulative, drawn, first, last)]
             pieces.append(surface[start:end])
             end = start
         return pieces[::-1]
@@ -195,28 +195,28 @@ class UnigramSampling:
                 total = 0.0
                 for weight in weights:
                     total += math.exp(weight - largest)
-                    lattice.cumulated.append(total)
+                    lattice.cumulative.append(total)
                 totals[end] = largest + math.log(total)
             lattice.borders.append(len(lattice.starts))
         return lattice
 
 
 class _Lattice:
-    """The pieces of a word that end at each position, with their starts and cumulated weights.
+    """The pieces of a word that end at each position, with their starts and cumulative weights.
 
     Attributes:
         borders: Pieces that end after n letters are those from `borders[n - 1]` to `borders[n]`.
     """
 
-    __slots__ = ("borders", "cumulated", "starts")
+    __slots__ = ("borders", "cumulative", "starts")
 
     def __init__(self) -> None:
         self.borders = array("l", [0])
         self.starts = array("l")
-        self.cumulated = array("d")
+        self.cumulative = array("d")
 
 
-def is_of_words(model: bytes) -> bool:
+def is_word_model(model: bytes) -> bool:
     """Returns whether a serialised SentencePiece model has a piece per word."""
     proto = read_proto(model)
     return bool(proto.trainer_spec.model_type == proto.trainer_spec.WORD)

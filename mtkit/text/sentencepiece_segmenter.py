@@ -20,7 +20,7 @@ from mtkit.text.words import Span
 Resegment = Callable[[list[int], Random], list[int]]
 """Draws another segmentation of a sentence from its tokens; both include `</s>`."""
 
-MAKE_AGAIN = "run `mtkit prepare` again, or copy the folder from its source again"
+DAMAGED_TOKENIZER_HINT = "run `mtkit prepare` again, or copy the folder from its source again"
 """Hint for a damaged tokenizer."""
 _MAX_MODEL_BYTES = 32 << 20
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -104,9 +104,9 @@ class SentencePieceSegmenter:
     def resegmenter(self, alpha: float) -> Resegment:
         """Returns a function that draws another segmentation; word models have none."""
         # Imported here: only training draws, and protobuf loads slowly.
-        from mtkit.text.segmentations import Resegmenter, is_of_words  # noqa: PLC0415
+        from mtkit.text.segmentations import Resegmenter, is_word_model  # noqa: PLC0415
 
-        if is_of_words(self.model):
+        if is_word_model(self.model):
             return lambda tokens, random: tokens
         draw = Resegmenter(self.model, alpha).draw
 
@@ -128,7 +128,7 @@ class SentencePieceSegmenter:
             text: str = self._processor.decode(pieces)
         except UnicodeDecodeError as error:
             raise MtkitError(
-                f"the tokenizer produces invalid UTF-8: {error}", MAKE_AGAIN
+                f"the tokenizer produces invalid UTF-8: {error}", DAMAGED_TOKENIZER_HINT
             ) from error
         return text
 
@@ -218,7 +218,7 @@ def read_model(path: Path, *, inside: Path | None = None) -> bytes:
     """Returns a serialised SentencePiece model, read with the checks of `read_file`."""
     content = read_file(path, max_bytes=_MAX_MODEL_BYTES, inside=inside)
     if not content:
-        raise MtkitError(f"{path}: damaged tokenizer: an empty file", MAKE_AGAIN)
+        raise MtkitError(f"{path}: damaged tokenizer: an empty file", DAMAGED_TOKENIZER_HINT)
     return content
 
 

@@ -7,7 +7,11 @@ from pathlib import Path
 from mtkit.errors import MtkitError
 from mtkit.text.languages import NO_MARKS, LanguageTokens, ModelLanguages
 from mtkit.text.normalization import punctuation_normalizer
-from mtkit.text.sentencepiece_segmenter import MAKE_AGAIN, Resegment, SentencePieceSegmenter
+from mtkit.text.sentencepiece_segmenter import (
+    DAMAGED_TOKENIZER_HINT,
+    Resegment,
+    SentencePieceSegmenter,
+)
 from mtkit.text.token_ids import MASK_PIECE, UNK
 from mtkit.text.tokenizer_files import (
     ForeignRows,
@@ -147,7 +151,7 @@ class SubwordTokenizer:
         except (RuntimeError, TypeError, UnicodeDecodeError) as error:
             files = ", ".join(sorted(path.name for path in folder.glob("*.spm")))
             raise MtkitError(
-                f"{folder}: damaged tokenizer ({files}): {error}", MAKE_AGAIN
+                f"{folder}: damaged tokenizer ({files}): {error}", DAMAGED_TOKENIZER_HINT
             ) from error
         return tokenizer
 
@@ -269,7 +273,7 @@ class SubwordTokenizer:
         if token == UNK:
             raise MtkitError(
                 f"the tokenizer has no piece {MASK_PIECE}, which a masked language model needs",
-                MAKE_AGAIN,
+                DAMAGED_TOKENIZER_HINT,
             )
         return token
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from mtkit.errors import MtkitError
 from mtkit.files import describe_fault, read_json, write_atomically
 from mtkit.text.languages import ModelLanguages, SourcePlace
-from mtkit.text.sentencepiece_segmenter import MAKE_AGAIN, read_model
+from mtkit.text.sentencepiece_segmenter import DAMAGED_TOKENIZER_HINT, read_model
 from mtkit.text.token_ids import SPECIAL_PIECES, UNK
 
 _MAX_SETTINGS_BYTES = 8 << 20
@@ -120,7 +120,7 @@ def read_tokenizer(folder: Path) -> StoredTokenizer:
     except FileNotFoundError as error:
         # Most tokenizers are joint.
         missing = error.filename if is_one_there else folder / _JOINT_FILE
-        raise MtkitError(f"{missing}: no such tokenizer", MAKE_AGAIN) from error
+        raise MtkitError(f"{missing}: no such tokenizer", DAMAGED_TOKENIZER_HINT) from error
     return StoredTokenizer(source_model, target_model, _read_settings(folder / SETTINGS_FILE))
 
 
@@ -145,9 +145,11 @@ def store_languages(languages: ModelLanguages | None) -> _Languages | None:
 
 def _read_settings(path: Path) -> TokenizerSettings:
     if not path.is_file():
-        raise MtkitError(f"{path}: missing from the tokenizer", MAKE_AGAIN)
+        raise MtkitError(f"{path}: missing from the tokenizer", DAMAGED_TOKENIZER_HINT)
     content = read_json(path, max_bytes=_MAX_SETTINGS_BYTES)
     try:
         return TokenizerSettings.model_validate(content)
     except ValidationError as error:
-        raise MtkitError(f"{path}: damaged: {describe_fault(error)}", MAKE_AGAIN) from error
+        raise MtkitError(
+            f"{path}: damaged: {describe_fault(error)}", DAMAGED_TOKENIZER_HINT
+        ) from error

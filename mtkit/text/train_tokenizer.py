@@ -47,7 +47,7 @@ def train_tokenizer(
         source_model = train_model(settings, source, symbols, "source tokenizer")
     return SubwordTokenizer(
         source_model,
-        _collect(target)
+        _train_word_model(target)
         if is_trees
         else train_model(settings, target, symbols, "target tokenizer"),
         tags=tags,
@@ -55,7 +55,7 @@ def train_tokenizer(
     )
 
 
-def _collect(sentences: Iterable[str]) -> bytes:
+def _train_word_model(sentences: Iterable[str]) -> bytes:
     """Returns a model with a piece for each word of sentences, the most frequent first."""
     sentences = list(sentences)
     words = {word for sentence in sentences for word in sentence.split()}

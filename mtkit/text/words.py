@@ -42,7 +42,7 @@ def find_script(language: str) -> str:
     return str(parse_locale(likely)[2]) if likely else ""
 
 
-def puts_spaces(text: str) -> bool:
+def uses_spaces(text: str) -> bool:
     """Returns whether a text has only scripts that put space between words."""
     return text.isascii() or not _WITHOUT_SPACES.search(text)
 
@@ -50,7 +50,7 @@ def puts_spaces(text: str) -> bool:
 def find_words(text: str, pieces: Sequence[Span]) -> list[Span]:
     """Returns the words of a text: maximal runs without space."""
     # In scripts without spaces, runs are also split where one of a tokenizer's `pieces` ends.
-    if puts_spaces(text):
+    if uses_spaces(text):
         return [found.span() for found in _RUN.finditer(text)]
     words: list[Span] = []
     ends = sorted({end for _, end in pieces})

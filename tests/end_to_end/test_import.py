@@ -11,7 +11,7 @@ from mtkit.data.prepare import prepare
 from mtkit.inference.translator import Translator
 from mtkit.model.card import CARD_FILE
 from mtkit.model.folder import load_model_folder
-from mtkit.pipeline.export import export, take_folder
+from mtkit.pipeline.export import export, open_folder
 from mtkit.pipeline.import_model import import_model
 from mtkit.recipe import load_recipe
 from mtkit.training.train import train
@@ -85,7 +85,7 @@ def test_exported_it_translates_the_same(project, tmp_path):
     pytest.importorskip("ctranslate2")
     lines = tmp_path / "lines.en"
     lines.write_text("".join(f"{line}\n" for line in ENGLISH), "utf-8")
-    export(take_folder(project / "imported", lines_file=lines), tmp_path / "export")
+    export(open_folder(project / "imported", lines_file=lines), tmp_path / "export")
     card = (tmp_path / "export" / CARD_FILE).read_text("utf-8")
     assert " 0 by more; scores of the same output differ" in card
     # The licence travels.

@@ -18,7 +18,7 @@ from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.request import LineError
 from mtkit.model.config import read_settings
 from mtkit.model.folder import load_model_folder
-from mtkit.pipeline.export import export, take_folder
+from mtkit.pipeline.export import export, open_folder
 from mtkit.pipeline.import_model import import_model
 from mtkit.recipe import load_recipe
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -155,7 +155,7 @@ def test_tags_by_hand_and_by_option(project):
 
 def test_exported_it_translates_the_same(project, tmp_path):
     pytest.importorskip("ctranslate2")
-    export(take_folder(project / "imported"), tmp_path / "export")
+    export(open_folder(project / "imported"), tmp_path / "export")
     client = CTranslate2Client(tmp_path / "export" / "ctranslate2")
     tokenizer = SubwordTokenizer.load(project / "imported")
     settings = read_settings(project / "imported").model_copy(update={"precision": "fp32"})
@@ -227,7 +227,7 @@ def test_fine_tuned_it_reads_and_writes_its_recipes_languages(project):
         before.source_embedding.tokens.weight
     )
     export(
-        take_folder(workspace.model, lines_file=project / "dev.en"),
+        open_folder(workspace.model, lines_file=project / "dev.en"),
         project / "given-back",
         form="transformers",
     )
@@ -277,7 +277,7 @@ def test_a_new_language_gets_a_piece(project):
     assert len(translator.translate(ENGLISH[:2])) == 2
     # Also with its new pieces and its new language.
     export(
-        take_folder(workspace.model, lines_file=project / "dev.en"),
+        open_folder(workspace.model, lines_file=project / "dev.en"),
         project / "extended-back",
         form="transformers",
     )

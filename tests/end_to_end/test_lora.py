@@ -74,7 +74,7 @@ def test_only_the_updates_learn_and_are_in_checkpoints(adapt_base, base: Path, c
     assert sum(each.numel() for each in moments.values()) == 2 * num_learned + 1
     assert "14,192 of them frozen" in said
     planned = plan(run.recipe, run.workspace)
-    assert (planned.num_learning, planned.num_added) == (num_learned, num_learned)
+    assert (planned.num_trainable, planned.num_added) == (num_learned, num_learned)
     assert planned.weights.total == 14_192
     # W + alpha / rank * up down, in the rows of queries and of values; all else is the base's.
     before, after = (load_file(f / "model.safetensors") for f in (base, run.workspace.model))

@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 
 from mtkit.data.prepare import prepare
 from mtkit.inference.translator import Translator
-from mtkit.pipeline.export import export, take_folder
+from mtkit.pipeline.export import export, open_folder
 from mtkit.pipeline.import_model import import_model
 from mtkit.recipe import load_recipe
 from mtkit.training.train import train
@@ -75,7 +75,7 @@ def test_out_and_in_and_trained_further(tmp_path):
     (tmp_path / "captions.toml").write_text(RECIPE, "utf-8")
     first, losses = _run(tmp_path, "first")
     export(
-        take_folder(first.model, lines_file=tmp_path / "train.en"),
+        open_folder(first.model, lines_file=tmp_path / "train.en"),
         tmp_path / "out",
         form="transformers",
     )

@@ -19,7 +19,12 @@ from mtkit.data.batches.joined_texts import join_rows
 from mtkit.model.build import build
 from mtkit.model.config import ClassifierConfig, ModelConfig
 from mtkit.model.transformers_config import describe_language_model
-from mtkit.model.transformers_names import Counterpart, list_counterparts, to_ours, to_theirs
+from mtkit.model.transformers_names import (
+    Counterpart,
+    convert_to_mtkit,
+    convert_to_transformers,
+    list_counterparts,
+)
 from mtkit.model.weights import distinct_weights, load_weights
 from mtkit.network import CausalClassifier, MaskedClassifier
 from mtkit.recipe.model import Model
@@ -102,7 +107,7 @@ def _compare_gradients(
     ours: nn.Module, theirs: nn.Module, counterparts: list[Counterpart], tolerance: float
 ) -> None:
     gradients = {name: weight.grad for name, weight in distinct_weights(ours).items()}
-    found = to_theirs(gradients, counterparts)
+    found = convert_to_transformers(gradients, counterparts)
     expected = {name: weight.grad for name, weight in theirs.named_parameters()}
     assert found.keys() == expected.keys()
     for name, gradient in expected.items():
@@ -127,7 +132,7 @@ def test_berts_logits_loss_and_gradients(kind: str, dtype: torch.dtype, *, has_p
     assert isinstance(ours, MaskedClassifier)
     names = {name: name for name in ("classifier.weight", "classifier.bias")}
     counterparts = _list_counterparts(language_model, names)
-    load_weights(ours, to_ours(theirs.state_dict(), counterparts))
+    load_weights(ours, convert_to_mtkit(theirs.state_dict(), counterparts))
     batch = _draw_batch(kind, has_pairs=has_pairs, closing=None)
     found = theirs(
         input_ids=_pad(batch, batch.inputs),
@@ -164,7 +169,7 @@ def test_gpts_logits_losses_and_gradients(
     ours = build(config).to(dtype).eval()
     assert isinstance(ours, CausalClassifier)
     counterparts = _list_counterparts(language_model, {"classifier.weight": "score.weight"})
-    weights = to_ours(theirs.state_dict(), counterparts)
+    weights = convert_to_mtkit(theirs.state_dict(), counterparts)
     # Their linear map has no bias.
     load_weights(ours, {**weights, "classifier.bias": torch.zeros(len(LABELS), dtype=dtype)})
     batch = _draw_batch(kind, has_pairs=has_pairs, closing=(DELIMITER, EXTRACT))

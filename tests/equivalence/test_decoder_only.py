@@ -14,7 +14,7 @@ from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
 from mtkit.model.transformers_config import describe_language_model
-from mtkit.model.transformers_names import list_counterparts, to_theirs
+from mtkit.model.transformers_names import convert_to_transformers, list_counterparts
 from mtkit.model.weights import distinct_weights
 from mtkit.network import CausalLanguageModel
 from mtkit.recipe.inference import Inference, LengthPenalty
@@ -63,7 +63,7 @@ def build_both() -> tuple[CausalLanguageModel, OpenAIGPTLMHeadModel]:
     described = describe_language_model(as_text).model_dump(exclude={"model_type", "mtkit"})
     theirs = OpenAIGPTLMHeadModel(OpenAIGPTConfig(**described, attn_implementation="eager"))
     theirs = theirs.double().eval()
-    weights = to_theirs(distinct_weights(ours), list_counterparts(as_text))
+    weights = convert_to_transformers(distinct_weights(ours), list_counterparts(as_text))
     theirs.load_state_dict(weights, strict=False)
     return ours, theirs
 
@@ -92,7 +92,7 @@ def test_the_loss_is_gpts_over_the_targets_alone(
     assert sums.loss.item() == pytest.approx(expected.item(), abs=1e-9)
     sums.loss.backward()
     expected.backward()
-    found = to_theirs(
+    found = convert_to_transformers(
         {name: weight.grad for name, weight in distinct_weights(ours).items()},
         list_counterparts(configure("causal-lm")),
     )

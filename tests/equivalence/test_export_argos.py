@@ -9,7 +9,7 @@ import pytest
 import sentencepiece
 
 from mtkit.errors import MtkitError
-from mtkit.pipeline.export import export, take_folder
+from mtkit.pipeline.export import export, open_folder
 from mtkit.pipeline.import_model import import_model
 from mtkit.text.token_ids import UNK
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -46,9 +46,9 @@ def translate_as_argos_does(package: Path, folder: Path, lines: list[str]) -> li
 def test_a_package_translates_as_the_export_does(kind, tmp_path, lines):
     model = make_own(tmp_path, **({"norm": "pre"} if "pre" in kind else {}))
     package = tmp_path / "en_de.argosmodel"
-    export(take_folder(model, lines_file=lines), package, form="argos", quantization="float32")
+    export(open_folder(model, lines_file=lines), package, form="argos", quantization="float32")
     found = translate_as_argos_does(package, tmp_path / "installed", ENGLISH)
-    export(take_folder(model, lines_file=lines), tmp_path / "export")
+    export(open_folder(model, lines_file=lines), tmp_path / "export")
     tokenizer = SubwordTokenizer.load(tmp_path / "export")
     names = tokenizer.source_vocabulary.pieces
     translator = ctranslate2.Translator(str(tmp_path / "export" / "ctranslate2"), intra_threads=1)
@@ -72,7 +72,7 @@ def test_a_package_translates_as_the_export_does(kind, tmp_path, lines):
 
 def test_the_layout_of_a_package(tmp_path, lines):
     package = tmp_path / "en_de.argosmodel"
-    export(take_folder(make_own(tmp_path), lines_file=lines), package, form="argos")
+    export(open_folder(make_own(tmp_path), lines_file=lines), package, form="argos")
     with zipfile.ZipFile(package) as archive:
         names = set(archive.namelist())
         metadata = json.loads(archive.read("translate-en_de/metadata.json"))
@@ -91,12 +91,12 @@ def test_tags_and_other_names_are_refused(tmp_path, lines):
     import_model(str(theirs.folder), tmp_path / "imported")
     with pytest.raises(MtkitError, match="the tag >>deu<<"):
         export(
-            take_folder(tmp_path / "imported", lines_file=lines),
+            open_folder(tmp_path / "imported", lines_file=lines),
             tmp_path / "x.argosmodel",
             form="argos",
         )
     with pytest.raises(MtkitError, match="not the name of a package"):
         export(
-            take_folder(tmp_path / "imported", lines_file=lines), tmp_path / "folder", form="argos"
+            open_folder(tmp_path / "imported", lines_file=lines), tmp_path / "folder", form="argos"
         )
     assert not (tmp_path / "x.argosmodel").exists()

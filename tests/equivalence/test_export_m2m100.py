@@ -14,7 +14,7 @@ from mtkit.inference.request import Request
 from mtkit.model.config import OpenedFolder
 from mtkit.model.folder import load_model_folder, write_model_folder
 from mtkit.model.weights import pack_weights
-from mtkit.pipeline.export import export, take_folder
+from mtkit.pipeline.export import export, open_folder
 from mtkit.pipeline.import_model import import_model, import_trimmed
 from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.text.extend_vocabulary import extend_vocabulary
@@ -84,7 +84,7 @@ def test_an_imported_model_comes_back_as_it_was(kind, tmp_path, lines):
     theirs = _KINDS[kind](tmp_path / "public")
     out = tmp_path / "out"
     import_model(str(theirs.folder), tmp_path / "imported")
-    export(take_folder(tmp_path / "imported", lines_file=lines), out, form="transformers")
+    export(open_folder(tmp_path / "imported", lines_file=lines), out, form="transformers")
     before, after = (load_file(folder / "model.safetensors") for folder in (theirs.folder, out))
     assert before.keys() == after.keys()
     assert all(before[name].equal(after[name]) for name in before)
@@ -125,7 +125,7 @@ def test_a_fine_tuned_model_goes_out_and_in(kind, tmp_path, lines):
     import_model(str(theirs.folder), tmp_path / "imported")
     weights = _change(tmp_path / "imported", 2)
     out = tmp_path / "out"
-    export(take_folder(tmp_path / "imported", lines_file=lines), out, form="transformers")
+    export(open_folder(tmp_path / "imported", lines_file=lines), out, form="transformers")
     there = load_file(out / "model.safetensors")["model.shared.weight"]
     # The decoder's first input was the row of </s>, and is another vector now.
     assert there[_read(out / "config.json")["decoder_start_token_id"]].equal(weights[_WEIGHTS][BOS])
@@ -154,7 +154,7 @@ def test_a_cut_model(kind, tmp_path, lines):
     theirs = _KINDS[kind](tmp_path / "public", seed=5)
     import_trimmed(str(theirs.folder), tmp_path / "cut", [lines])
     out = tmp_path / "out"
-    export(take_folder(tmp_path / "cut", lines_file=lines), out, form="transformers")
+    export(open_folder(tmp_path / "cut", lines_file=lines), out, form="transformers")
     source, target = _codes(kind == "m2m100")
     assert _read(out / "config.json")["vocab_size"] < len(theirs.model.model.shared.weight)
     _check_outputs(tmp_path / "cut", out, source, target)
@@ -193,7 +193,7 @@ def test_an_extended_model(kind, tmp_path, lines):
     _extend(tmp_path / "imported", tmp_path / "extended", target)
     out = tmp_path / "out"
     lines.write_text("\n".join([*ENGLISH[:3], *_NEW]) + "\n", "utf-8")
-    export(take_folder(tmp_path / "extended", lines_file=lines), out, form="transformers")
+    export(open_folder(tmp_path / "extended", lines_file=lines), out, form="transformers")
     tokenizer = AutoTokenizer.from_pretrained(out, src_lang=source)
     assert "▁bulut" in tokenizer.tokenize(_NEW[0])
     row = tokenizer.convert_tokens_to_ids(target if kind != "m2m100" else "__de__")
@@ -211,7 +211,7 @@ def test_what_m2m100_cannot_hold_is_refused_by_name(tmp_path, lines):
         MtkitError, match="the language tyv, which isn't in M2M100Tokenizer's fixed list"
     ):
         export(
-            take_folder(tmp_path / "extended", lines_file=lines),
+            open_folder(tmp_path / "extended", lines_file=lines),
             tmp_path / "out",
             form="transformers",
         )
@@ -221,7 +221,7 @@ def test_what_m2m100_cannot_hold_is_refused_by_name(tmp_path, lines):
     save_file(weights, path)
     with pytest.raises(MtkitError, match=r"output_bias has learned \(.* \+0.25\)"):
         export(
-            take_folder(tmp_path / "imported", lines_file=lines),
+            open_folder(tmp_path / "imported", lines_file=lines),
             tmp_path / "out",
             form="transformers",
         )

@@ -15,7 +15,7 @@ from mtkit.model.build import build
 from mtkit.model.config import ModelConfig, OpenedFolder
 from mtkit.model.folder import load_model_folder, write_model_folder
 from mtkit.model.weights import pack_weights
-from mtkit.pipeline.export import export, take_folder
+from mtkit.pipeline.export import export, open_folder
 from mtkit.pipeline.import_model import import_model
 from mtkit.recipe.inference import Inference, LengthPenalty
 from mtkit.recipe.model import Model
@@ -90,7 +90,7 @@ def test_an_imported_model_comes_back_as_it_was(kind, tmp_path, lines):
     theirs = make_marian(tmp_path / "opus-mt-en-de", **_IMPORTED[kind])
     import_model(str(theirs.folder), tmp_path / "imported")
     export(
-        take_folder(tmp_path / "imported", lines_file=lines), tmp_path / "out", form="transformers"
+        open_folder(tmp_path / "imported", lines_file=lines), tmp_path / "out", form="transformers"
     )
     before, after = (
         load_file(folder / "model.safetensors") for folder in (theirs.folder, tmp_path / "out")
@@ -125,7 +125,7 @@ def test_a_fine_tuned_model_keeps_what_training_told_apart(tmp_path, lines):
     embedding += torch.randn(embedding.shape, generator=torch.Generator().manual_seed(2)) * 0.1
     save_file(weights, path)
     export(
-        take_folder(tmp_path / "imported", lines_file=lines), tmp_path / "out", form="transformers"
+        open_folder(tmp_path / "imported", lines_file=lines), tmp_path / "out", form="transformers"
     )
     there = load_file(tmp_path / "out" / "model.safetensors")["model.shared.weight"]
     content = _read(tmp_path / "out" / "config.json")
@@ -139,7 +139,7 @@ def test_a_fine_tuned_model_keeps_what_training_told_apart(tmp_path, lines):
 @pytest.mark.parametrize("kind", _OWN)
 def test_an_own_model_translates_the_same_through_generate(kind, tmp_path, lines):
     folder = make_own(tmp_path, **_OWN[kind])
-    export(take_folder(folder, lines_file=lines), tmp_path / "out", form="transformers")
+    export(open_folder(folder, lines_file=lines), tmp_path / "out", form="transformers")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").eval()
     batch = tokenizer(ENGLISH, return_tensors="pt", padding=True)
@@ -155,13 +155,13 @@ def test_an_own_model_translates_the_same_through_generate(kind, tmp_path, lines
 )
 def test_a_pre_norm_model_comes_back_as_it_was(keys, tmp_path, lines):
     export(
-        take_folder(make_own(tmp_path, norm="pre", **keys), lines_file=lines),
+        open_folder(make_own(tmp_path, norm="pre", **keys), lines_file=lines),
         tmp_path / "out",
         form="transformers",
     )
     import_model(str(tmp_path / "out"), tmp_path / "back")
     export(
-        take_folder(tmp_path / "back", lines_file=lines), tmp_path / "again", form="transformers"
+        open_folder(tmp_path / "back", lines_file=lines), tmp_path / "again", form="transformers"
     )
     first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("out", "again"))
     assert first.keys() == second.keys()
@@ -178,7 +178,7 @@ def test_a_pre_norm_model_comes_back_as_it_was(keys, tmp_path, lines):
 
 def test_a_pegasus_with_its_own_tokenizer_is_refused_by_name(tmp_path, lines):
     export(
-        take_folder(make_own(tmp_path, norm="pre"), lines_file=lines),
+        open_folder(make_own(tmp_path, norm="pre"), lines_file=lines),
         tmp_path / "out",
         form="transformers",
     )
@@ -201,7 +201,7 @@ def test_a_pegasus_with_its_own_tokenizer_is_refused_by_name(tmp_path, lines):
 def test_what_no_class_holds_is_refused_by_name(keys, reason, tmp_path, lines):
     folder = make_own(tmp_path, **keys)
     with pytest.raises(MtkitError, match=reason):
-        export(take_folder(folder, lines_file=lines), tmp_path / "out", form="transformers")
+        export(open_folder(folder, lines_file=lines), tmp_path / "out", form="transformers")
     assert not (tmp_path / "out").exists()
 
 
@@ -212,7 +212,7 @@ def test_a_folder_with_other_weights_is_not_put_in_place(tmp_path, lines, monkey
         "mtkit.model.exporters.marian.sines_first", lambda weights, d_model: weights
     )
     with pytest.raises(MtkitError, match="parity check failed"):
-        export(take_folder(folder, lines_file=lines), tmp_path / "out", form="transformers")
+        export(open_folder(folder, lines_file=lines), tmp_path / "out", form="transformers")
     assert not (tmp_path / "out").exists()
 
 
@@ -221,13 +221,13 @@ def test_other_files_are_left_alone(tmp_path, lines):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
     with pytest.raises(MtkitError, match="already exists"):
-        export(take_folder(folder, lines_file=lines), tmp_path / "out", form="transformers")
+        export(open_folder(folder, lines_file=lines), tmp_path / "out", form="transformers")
 
 
 def test_the_gnmt_penalty_is_replaced_and_told(tmp_path, lines, capsys):
     folder = make_own(tmp_path)
     changes = ["inference.length_penalty.kind=gnmt", "inference.length_penalty.alpha=0.6"]
-    export(take_folder(folder, changes, lines_file=lines), tmp_path / "out", form="transformers")
+    export(open_folder(folder, changes, lines_file=lines), tmp_path / "out", form="transformers")
     assert 'kind = "gnmt": transformers has only "power"' in capsys.readouterr().err
     tokens = load_model_folder(folder).tokenizer.encode_source(ENGLISH[:3])
     lengths = list(map(len, tokens))

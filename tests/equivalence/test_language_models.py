@@ -31,7 +31,11 @@ from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
 from mtkit.model.transformers_config import BertConfig as OurBertConfig
 from mtkit.model.transformers_config import GptConfig, describe_language_model
-from mtkit.model.transformers_names import list_counterparts, to_ours, to_theirs
+from mtkit.model.transformers_names import (
+    convert_to_mtkit,
+    convert_to_transformers,
+    list_counterparts,
+)
 from mtkit.model.weights import distinct_weights, load_weights
 from mtkit.network import CausalLanguageModel, Layout, MaskedLanguageModel, Network
 from mtkit.network.cpu import attention as cpu_attention
@@ -103,7 +107,7 @@ def _copy_over(
     if direction == "export":
         _perturb(ours)
         missing, unexpected = theirs.load_state_dict(
-            to_theirs(distinct_weights(ours), counterparts), strict=False
+            convert_to_transformers(distinct_weights(ours), counterparts), strict=False
         )
         assert not unexpected
         # Names of what is tied.
@@ -114,7 +118,7 @@ def _copy_over(
         }
     else:
         _perturb(theirs)
-        load_weights(ours, to_ours(theirs.state_dict(), counterparts))
+        load_weights(ours, convert_to_mtkit(theirs.state_dict(), counterparts))
     return ours, theirs
 
 
@@ -138,7 +142,7 @@ def _compare_gradients(
     """Checks each weight's gradient by itself; `scale` is that of a loss that is no mean."""
     counterparts = list_counterparts(config)
     expected = {name: weight.grad for name, weight in theirs.named_parameters()}
-    found = to_theirs(
+    found = convert_to_transformers(
         {name: weight.grad for name, weight in distinct_weights(ours).items()}, counterparts
     )
     assert found.keys() == expected.keys()

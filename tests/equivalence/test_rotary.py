@@ -11,7 +11,7 @@ from mtkit.errors import MtkitError
 from mtkit.model.build import build
 from mtkit.model.config import ModelConfig
 from mtkit.model.exporters.ctranslate2_names import check_convertible
-from mtkit.model.transformers_names import list_counterparts, to_ours
+from mtkit.model.transformers_names import convert_to_mtkit, list_counterparts
 from mtkit.model.weights import load_weights
 from mtkit.network import EncoderDecoder, MaskedLanguageModel, PaddedLayout
 from mtkit.network.attention import RotaryPositions, SelfAttention
@@ -90,7 +90,7 @@ def _build_roformer() -> tuple[MaskedLanguageModel, RoFormerForMaskedLM]:
         update={"model": config.model.model_copy(update={"positions": "learned"})}
     )
     counterparts = [one for one in list_counterparts(bert) if "positions" not in one.origin]
-    load_weights(ours, to_ours(weights, counterparts))
+    load_weights(ours, convert_to_mtkit(weights, counterparts))
     return ours.double().eval(), theirs.double().eval()
 
 

@@ -87,7 +87,7 @@ def split_update(
         join(update.take(part).cut(micro_batch_tokens)) if len(part) else []
         for part in np.split(np.arange(len(sentences)), bounds)
     ]
-    return min(dealt, shares, key=lambda parts: _longest_way(parts, grid_slots))
+    return min(dealt, shares, key=lambda parts: _max_load(parts, grid_slots))
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ def _count_slots(grids: Sequence[_Grid]) -> tuple[int, int]:
     )
 
 
-def _longest_way(processes: list[list[MicroBatch]], grid_slots: int) -> int:
+def _max_load(processes: list[list[MicroBatch]], grid_slots: int) -> int:
     """Returns the load of the slowest process, in tokens of both sides with padding."""
     return max(
         sum(one.num_slots + (_GRIDS_PER_PASS + len(one.grid_sizes)) * grid_slots for one in part)

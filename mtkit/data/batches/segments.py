@@ -34,7 +34,7 @@ NUM_ADDED = 2
 """Maximum number of tokens that an input has in addition to its block's: `<s>`, and a `</s>`."""
 _SEGMENT_STREAM = 5
 """Keeps these draws apart from those of epochs (0 to 3) and of subword sampling (4)."""
-_NUM_LOOKED_AT = 1_000
+_NUM_SAMPLED = 1_000
 _RANDOM, _BOUND, _ROW, _START, _HALF = range(5)
 
 
@@ -70,7 +70,7 @@ def check_segments(store: TokenStore, documents: Indices, what: str) -> None:
             "segment of half of the blocks is from another",
             hint,
         )
-    rows = np.unique(np.linspace(0, len(store) - 1, _NUM_LOOKED_AT).astype(np.int64))
+    rows = np.unique(np.linspace(0, len(store) - 1, _NUM_SAMPLED).astype(np.int64))
     text = store.gather(rows)["text"]
     is_bound = text.tokens == EOS
     is_bound[np.cumsum(text.lengths) - 1] = False

@@ -62,7 +62,7 @@ _UNSPACED_WEIGHT = 3
 a third to half as long."""
 _REPLACEMENT = 0xFFFD
 _QUOTED = re.compile(r"»(\w{1,3})«")
-_SIGNS_OF_ADDRESSES = ("://", "@", "www.", "WWW.")
+_ADDRESS_MARKERS = ("://", "@", "www.", "WWW.")
 
 
 def strip(line: str) -> str:
@@ -242,7 +242,7 @@ def find_other_addresses(block: RepairedRows, settings: Urls, chosen: Flags) -> 
     """Returns which of the chosen pairs hold different web or e-mail addresses."""
 
     def have_others(source: str, target: str) -> bool:
-        if not any(sign in line for line in (source, target) for sign in _SIGNS_OF_ADDRESSES):
+        if not any(sign in line for line in (source, target) for sign in _ADDRESS_MARKERS):
             return False
         num_addresses = num_lacking = 0
         for line, other in ((source, target), (target, source)):

@@ -5,7 +5,7 @@ import re
 VOWELS = "aeiou"
 BE_PRESENT = {"1s": "am", "2s": "are", "3s": "is", "1p": "are", "3p": "are"}
 BE_PAST = {"1s": "was", "2s": "were", "3s": "was", "1p": "were", "3p": "were"}
-COMPARED_IRREGULARLY = {"good": ("better", "best")}
+IRREGULAR_COMPARISONS = {"good": ("better", "best")}
 # Besides the short ones and those in -y, which take -er.
 COMPARED_WITH_MORE = frozenset({"tired", "ill"})
 COMPARED_WITH_ENDING = frozenset({"clever", "quiet", "polite"})
@@ -57,8 +57,8 @@ def takes_ending(adjective: str) -> bool:
 
 def compare_adjective(adjective: str) -> tuple[str, str]:
     """Returns the comparative and the superlative."""
-    if adjective in COMPARED_IRREGULARLY:
-        return COMPARED_IRREGULARLY[adjective]
+    if adjective in IRREGULAR_COMPARISONS:
+        return IRREGULAR_COMPARISONS[adjective]
     if not takes_ending(adjective):
         return f"more {adjective}", f"most {adjective}"
     stem = adjective.removesuffix("e")

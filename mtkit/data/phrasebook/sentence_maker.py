@@ -23,7 +23,7 @@ THINGS = lexicon.find_nouns(["described_thing"])
 MALE_PROFESSIONS = lexicon.find_nouns(["male_profession"])
 FEMALE_PROFESSIONS = lexicon.find_nouns(["female_profession"])
 PROFESSIONAL = [lexicon.ADJECTIVES[name] for name in lexicon.WORDS["professional"]]
-HOUSE_ANIMALS = lexicon.find_nouns(["house_animal"])
+PETS = lexicon.find_nouns(["house_animal"])
 STOP, QUESTION_MARK = Phrase(".", "."), Phrase("?", "?")
 AND, BUT = Phrase(", and", "und"), Phrase(", but", ", aber")
 PHRASEBOOK_SPLITS = ("train", "dev", "test")
@@ -184,7 +184,7 @@ class SentenceMaker(PartChooser):
 
     def make_animal(self) -> Phrase:
         """Returns where an animal sits or sleeps."""
-        noun = self.choose(HOUSE_ANIMALS)
+        noun = self.choose(PETS)
         plural = self.happens(0.3)
         determiner = self.choose((phrases.THE, phrases.THE, phrases.THIS))
         if plural and self.happens(0.5):

@@ -291,8 +291,8 @@ def decode_text(
             explain_encoding(PurePath(name), number, invalid, languages),
         )
 
-    is_no_text = first_line == 1 and text.startswith((*_UTF_16, *MAGIC.values()))
-    on_fault = None if drop_invalid and not is_no_text else fault
+    is_not_text = first_line == 1 and text.startswith((*_UTF_16, *MAGIC.values()))
+    on_fault = None if drop_invalid and not is_not_text else fault
     lines, invalid = decode_lines(text, on_fault)
     if b"\r" in text:
         lines = [line.removesuffix("\r") for line in lines]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import IO
 
-from mtkit.data.sources.lines import compression_of, damage_told, open_binary
+from mtkit.data.sources.lines import compression_of, open_binary, reporting_damage
 from mtkit.storage import Location, measure_location, open_location
 
 _CHUNK_BYTES = 1 << 20
@@ -99,7 +99,7 @@ class BlockFile:
     @contextmanager
     def _open(self) -> Iterator[IO[bytes]]:
         packing = compression_of(self.path)
-        with damage_told(self.path, packing, str), open_binary(self.path) as stream:
+        with reporting_damage(self.path, packing, str), open_binary(self.path) as stream:
             yield stream
 
 

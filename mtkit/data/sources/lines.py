@@ -86,7 +86,7 @@ class LineReader:
     def take(self, count: int) -> list[bytes]:
         r"""Returns the next lines with their "\n", fewer than `count` only at the end."""
         lines: list[bytes] = []
-        with self._damage_told():
+        with self._reporting_damage():
             try:
                 lines.extend(islice(self._stream, count))
             finally:
@@ -104,14 +104,14 @@ class LineReader:
 
     def peek(self) -> bytes:
         """Returns the start of the next line without taking it; 64 KiB at most."""
-        with self._damage_told():
+        with self._reporting_damage():
             ahead: bytes = cast(io.BufferedReader, self._stream).peek(_PEEK_BYTES)
         return ahead.split(b"\n", 1)[0][:_PEEK_BYTES]
 
     def count_rest(self) -> int:
         """Takes the remaining lines, and returns their number."""
         count, last = 0, b"\n"
-        with self._damage_told():
+        with self._reporting_damage():
             while chunk := self._stream.read(_BUFFER_BYTES):
                 count += chunk.count(b"\n")
                 last = chunk[-1:]
@@ -119,8 +119,8 @@ class LineReader:
         self.num_taken += count
         return count
 
-    def _damage_told(self) -> AbstractContextManager[None]:
-        return damage_told(
+    def _reporting_damage(self) -> AbstractContextManager[None]:
+        return reporting_damage(
             self.path, self._compression, lambda: f" after line {self.num_taken}", name=self.name
         )
 
@@ -323,7 +323,7 @@ def compression_of(path: Location) -> str:
 
 
 @contextmanager
-def damage_told(
+def reporting_damage(
     path: Location, packing: str, progress: Callable[[], str], *, name: str = ""
 ) -> Iterator[None]:
     """Turns errors of decompression in damaged files into a `MtkitError`.

@@ -11,7 +11,7 @@ from mtkit.data.sources.lines import (
     LineSource,
     buffered,
     check_has_content,
-    damage_told,
+    reporting_damage,
 )
 from mtkit.data.sources.tables import TableColumns, list_names
 from mtkit.errors import MtkitError
@@ -24,7 +24,7 @@ def open_zip(path: Location, wanted: TableColumns) -> Iterator[LineSource]:
     check_has_content(path)
     with ExitStack() as stack:
         opened = stack.enter_context(open_location(path))
-        with damage_told(path, "zip", lambda: ""):
+        with reporting_damage(path, "zip", lambda: ""):
             archive = stack.enter_context(zipfile.ZipFile(opened))
         readers = [
             stack.enter_context(_open_member(archive, name, path))
@@ -69,7 +69,7 @@ def _members_in(members: list[str], language: str) -> dict[str, str]:
 
 def _open_member(archive: zipfile.ZipFile, name: str, path: Location) -> LineReader:
     try:
-        with damage_told(path, "zip", lambda: f" at {name}"):
+        with reporting_damage(path, "zip", lambda: f" at {name}"):
             stream: io.BufferedIOBase = archive.open(name)  # type: ignore[assignment]
     except (RuntimeError, NotImplementedError) as error:
         # A password, or a compression method unknown to Python.

@@ -22,16 +22,16 @@ def as_pairs(rows: Rows) -> Rows:
     return replace(rows, columns=columns)
 
 
-def as_lines(parted_by: Documents) -> Shape:
+def as_lines(separated_by: Documents) -> Shape:
     """Returns the shape of a text file in one language: blank lines are dropped."""
-    return partial(_leave_out_blank, parted_by=parted_by)
+    return partial(_leave_out_blank, separated_by=separated_by)
 
 
-def _leave_out_blank(rows: Rows, *, parted_by: Documents) -> Rows:
+def _leave_out_blank(rows: Rows, *, separated_by: Documents) -> Rows:
     lines = rows.columns["text"]
     is_blank = np.array([not line.strip() for line in lines])
     kept = np.flatnonzero(~is_blank)
-    match parted_by:
+    match separated_by:
         case "blank-lines":
             before, last = np.cumsum(is_blank), int(np.count_nonzero(is_blank))
         case "lines":

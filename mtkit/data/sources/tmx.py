@@ -15,7 +15,12 @@ from functools import lru_cache
 from typing import IO
 from xml.parsers import expat
 
-from mtkit.data.sources.lines import check_has_content, compression_of, damage_told, open_binary
+from mtkit.data.sources.lines import (
+    check_has_content,
+    compression_of,
+    open_binary,
+    reporting_damage,
+)
 from mtkit.data.sources.tables import TableColumns, list_names
 from mtkit.data.sources.values import RawRows, ValueSource
 from mtkit.errors import MtkitError
@@ -115,7 +120,7 @@ def _parse(path: Location, stream: IO[bytes]) -> Iterator[ET.Element]:
     """Yields each `tu` element, and drops it when the next is requested."""
     above: list[ET.Element] = []
     try:
-        with damage_told(path, compression_of(path), lambda: ""):
+        with reporting_damage(path, compression_of(path), lambda: ""):
             for event, element in ET.iterparse(_Writable(stream), events=("start", "end")):
                 if event == "start":
                     if not above and _local_name(element) != "tmx":

@@ -52,8 +52,8 @@ def train_aligner(
     learner = AlignmentLearner(
         blocks,
         words,
-        _know_nothing(words, num_targets, num_sources),
-        _know_nothing(words, num_sources, num_targets),
+        _empty_prior(words, num_targets, num_sources),
+        _empty_prior(words, num_sources, num_targets),
         none=_NONE,
     )
     learner.learn(by_words=_NUM_WORD_ROUNDS, by_order=_NUM_ORDER_ROUNDS)
@@ -108,7 +108,7 @@ class _Sample:
             self._num_cells = sum(len(source) * len(target) for source, target in self.pairs)
 
 
-def _know_nothing(words: WordPairs, num_words: int, num_given: int) -> PriorCounts:
+def _empty_prior(words: WordPairs, num_words: int, num_given: int) -> PriorCounts:
     return PriorCounts(
         np.zeros(len(words.keys)),
         np.zeros(num_given),

@@ -13,7 +13,7 @@ from mtkit.data.word_alignment.word_table import Floats, Numbers, WordPairs, mak
 _Number = TypeVar("_Number", bound=np.generic)
 
 CELLS_AT_ONCE = 200_000
-_MAX_WAITING = 2_000_000
+_MAX_PENDING = 2_000_000
 _COPIED = 0.1
 """Minimum probability of a word, given one of the same spelling, such as a name or number."""
 _ALIKE = 1e-2
@@ -41,7 +41,7 @@ class SimilarWords:
         """Returns the words of each target that are spelled like one of its source."""
         found: dict[tuple[int, int, int], float] = {}
         for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
-            beginnings = [*map(_begin, source)], [*map(_begin, target)]
+            beginnings = [*map(_find_prefix, source)], [*map(_find_prefix, target)]
             for names, probability in ((beginnings, _ALIKE), ((source, target), _COPIED)):
                 for source_index, target_index in _find_equal(*names):
                     found[row, target_index, source_index] = probability
@@ -146,14 +146,14 @@ def number_pairs(
 
 def _collect_pairs(blocks: Iterable[Numbers], num_targets: int) -> WordPairs:
     """Returns the pairs of words of all blocks, given their keys, merged as they arrive."""
-    keys, waiting, num_waiting = np.array([-1]), [np.array([-1])], 0
+    keys, pending, num_pending = np.array([-1]), [np.array([-1])], 0
     for block in blocks:
-        waiting.append(np.unique(block))
-        num_waiting += len(waiting[-1])
-        if num_waiting > max(len(keys), _MAX_WAITING):
-            keys = np.unique(np.concatenate([keys, *waiting]))
-            waiting, num_waiting = [], 0
-    return WordPairs(np.unique(np.concatenate([keys, *waiting])), num_targets)
+        pending.append(np.unique(block))
+        num_pending += len(pending[-1])
+        if num_pending > max(len(keys), _MAX_PENDING):
+            keys = np.unique(np.concatenate([keys, *pending]))
+            pending, num_pending = [], 0
+    return WordPairs(np.unique(np.concatenate([keys, *pending])), num_targets)
 
 
 def cut_blocks(
@@ -181,7 +181,7 @@ def cut_blocks(
 
 
 @lru_cache(maxsize=1 << 14)
-def _begin(word: str) -> str:
+def _find_prefix(word: str) -> str:
     """Returns the letters that related words usually share; none for a shorter word."""
     return word[:_NUM_LETTERS] if word[:_NUM_LETTERS].isalpha() and len(word) > 3 else ""
 

@@ -260,7 +260,7 @@ def _make_mark(name: str, state: StateInline, start: int, first: int) -> InlineM
         case "image" if token is not None:
             label = (start + 2, start + 2 + len(token.content))
             mark = InlineMark(start, end, "image", str(token.attrs["src"]), label=label)
-            mark = _look_behind_label(mark, state.src, has_title="title" in token.attrs)
+            mark = _complete_mark(mark, state.src, has_title="title" in token.attrs)
         case "autolink":
             mark = InlineMark(start, end, "address", state.src[start + 1 : end - 1])
         case "html_inline":
@@ -273,7 +273,7 @@ def _make_mark(name: str, state: StateInline, start: int, first: int) -> InlineM
     return mark
 
 
-def _look_behind_label(mark: InlineMark, content: str, *, has_title: bool) -> InlineMark:
+def _complete_mark(mark: InlineMark, content: str, *, has_title: bool) -> InlineMark:
     """Completes the mark of a link or image with what follows its text."""
     tail = content[mark.label[1] : mark.end]
     return mark._replace(
@@ -297,7 +297,7 @@ def _note_link(state: StateInline, start: int, first: int) -> None:
     label = (start + 1, label_end)
     opening.meta["mark"] = InlineMark(start, start + 1, "open", f"link {target}", label=label)
     closing = InlineMark(label_end, state.pos, "close", f"link {target}", label=label)
-    closing = _look_behind_label(closing, state.src, has_title=has_title)
+    closing = _complete_mark(closing, state.src, has_title=has_title)
     state.tokens[-1].meta["mark"] = closing
 
 

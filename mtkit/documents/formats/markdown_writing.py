@@ -109,7 +109,7 @@ class MarkdownWriter:
             else token
             for token in tokens
         ]
-        signs: tuple[Callable[[str], str], ...] = (str, _use_stars, lambda raw: raw)
+        signs: tuple[Callable[[str], str], ...] = (str, _use_asterisks, lambda raw: raw)
         for written, (number, change) in itertools.product((tokens, careful), enumerate(signs)):
             changed = [
                 token if token.kind == "text" else token._replace(raw=change(token.raw))
@@ -174,7 +174,7 @@ def _escape_line_start(found: re.Match[str]) -> str:
     return f"{found.group('before')}{found.group('number') or ''}\\"
 
 
-def _use_stars(raw: str) -> str:
+def _use_asterisks(raw: str) -> str:
     """Returns an emphasis sign that may be inside a word."""
     return raw.replace("_", "*") if raw in ("_", "__") else raw
 

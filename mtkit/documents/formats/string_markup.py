@@ -298,13 +298,13 @@ class _Reader:
                 following = entity.end()
                 self._add(html.unescape(entity.group()), *self._locate(start, following))
             else:
-                while following < end and self._goes_on(following, entities):
+                while following < end and self._continues(following, entities):
                     following += 1
                 self._add(self._decoded[start:following], *self._locate(start, following))
             start = following
         self._end_text()
 
-    def _goes_on(self, index: int, entities: Collection[int]) -> bool:
+    def _continues(self, index: int, entities: Collection[int]) -> bool:
         """Checks that a character has the same escape as the one before, or none."""
         before, character = self._characters[index - 1], self._characters[index]
         if character.part is not None or index in entities:

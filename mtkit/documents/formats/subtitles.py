@@ -94,11 +94,11 @@ def _read_lines(text: str) -> Iterator[_Line]:
     start = 0
     for line in text.split(mark):
         content = line.removesuffix("\r")
-        yield _Line(start, content, "-->" in content and _tells_times(content))
+        yield _Line(start, content, "-->" in content and _has_times(content))
         start += len(line) + 1
 
 
-def _tells_times(line: str) -> bool:
+def _has_times(line: str) -> bool:
     """Checks that a line with an arrow is one of times, in any notation."""
     return _TIMES.match(line) is not None or not any(map(str.isalpha, line))
 

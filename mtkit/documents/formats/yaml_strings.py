@@ -122,14 +122,14 @@ def _find_values(text: str) -> Iterator[tuple[ScalarEvent, ScalarToken | None, b
     """Yields scalars that are values or items, and whether each is in brackets."""
     # Events come as the text is read, so that the depth is known before all of it is.
     roles = NodeRoles()
-    num_flow: list[bool] = [False]
+    in_flow_levels: list[bool] = [False]
     parser = _Parser(text)
     while parser.check_event():
         event = parser.get_event()
         is_start = isinstance(event, MappingStartEvent | SequenceStartEvent)
         if isinstance(event, yaml.CollectionEndEvent):
             roles.end()
-            num_flow.pop()
+            in_flow_levels.pop()
             continue
         if not is_start and not isinstance(event, ScalarEvent | AliasEvent):
             continue
@@ -137,11 +137,11 @@ def _find_values(text: str) -> Iterator[tuple[ScalarEvent, ScalarToken | None, b
         if isinstance(event, ScalarEvent) and role in ("value", "item"):
             token = parser.scalar
             is_its_own = token is not None and token.end_mark.index == event.end_mark.index
-            yield event, token if is_its_own else None, num_flow[-1]
+            yield event, token if is_its_own else None, in_flow_levels[-1]
         if is_start:
             if roles.depth > MAX_DEPTH:
                 raise MtkitError(f"more than {MAX_DEPTH:,} values inside one another")
-            num_flow.append(num_flow[-1] or bool(event.flow_style))
+            in_flow_levels.append(in_flow_levels[-1] or bool(event.flow_style))
 
 
 def _is_string(event: ScalarEvent) -> bool:

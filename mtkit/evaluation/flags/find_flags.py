@@ -31,7 +31,7 @@ _MAX_CHARACTERS = 20_000
 _OF_ANY_LENGTH = ("too short", "too long", "unlikely", "poorly covered")
 _MIN_WORDS = 4
 """Fewer words are too few to call a copy: languages share short words and loans."""
-_MAX_TOLD = 5
+_MAX_LISTED = 5
 """Maximum numbers or addresses in a message."""
 _Finding = tuple[float, float, str]
 """The measured value, the limit that it exceeds, and both in words."""
@@ -49,7 +49,7 @@ def expect_language(source_language: str, target_language: str) -> OtherLanguage
     return OtherLanguage({expected}, {*WIDELY_WRITTEN} - alike | ({source} if source else set()))
 
 
-def lower_shouting(text: str) -> str:
+def lowercase_all_caps(text: str) -> str:
     """Returns a text with all-capital words lowercased: they confuse the identification."""
     text = unicodedata.normalize("NFC", text[:_MAX_IDENTIFIED])
     return " ".join(word.lower() if word.isupper() else word for word in text.split())
@@ -137,7 +137,7 @@ class FlagFinder:
         expected = expect_language(found.source_language, found.target_language)
         if expected is None:
             return None
-        other, probability = expected.find(lower_shouting(text))
+        other, probability = expected.find(lowercase_all_caps(text))
         if not other or probability < limits.min_confidence:
             return None
         names = " or ".join(sorted(expected.expected))
@@ -176,8 +176,8 @@ def _judge(
 
 def _list(others: Sequence[str]) -> str:
     """Returns the template of a message that lists numbers or addresses."""
-    listed = ", ".join(each[:80] for each in others[:_MAX_TOLD])
-    text = f"on one side only: {listed}{' ...' if len(others) > _MAX_TOLD else ''}"
+    listed = ", ".join(each[:80] for each in others[:_MAX_LISTED])
+    text = f"on one side only: {listed}{' ...' if len(others) > _MAX_LISTED else ''}"
     return text.replace("{", "{{").replace("}", "}}")
 
 

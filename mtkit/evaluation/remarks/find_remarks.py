@@ -7,10 +7,10 @@ from mtkit.evaluation.remarks.pairing import (
     find_copies,
     find_cuts,
     find_empty,
-    find_exchange,
     find_lowercased,
     find_pieces,
     find_shift,
+    find_swap,
     find_tokenized,
 )
 from mtkit.evaluation.remarks.side import UNSPACED, Remark, Side
@@ -164,7 +164,7 @@ def find_remarks(
         *find_other_language(hypothesis, reference, source, target_language),
         *find_shift(hypothesis, reference),
         *find_pieces(hypothesis, reference),
-        *find_exchange(hypothesis, reference),
+        *find_swap(hypothesis, reference),
         *find_empty(hypothesis, reference),
         *find_cuts(hypothesis, reference),
         *find_tokenized(hypothesis, reference, tokenizer),

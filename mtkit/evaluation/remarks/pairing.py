@@ -210,7 +210,7 @@ def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
     return 2 * len(one & other) / ((len(one) + len(other)) or 1)
 
 
-def find_exchange(hypothesis: Side, reference: Side) -> Iterator[Remark]:
+def find_swap(hypothesis: Side, reference: Side) -> Iterator[Remark]:
     """Yields a remark if the references contain marks that only machines leave."""
     if hypothesis.count(_UNKNOWN) or hypothesis.count(PIECE):
         return

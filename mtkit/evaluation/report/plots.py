@@ -40,8 +40,8 @@ _COLOURS = (
     "paper",
 )
 """The page's CSS variables."""
-_STAND_INS = {name: f"#fe01{index:02x}" for index, name in enumerate(_COLOURS)}
-_INK, _QUIET, _RULE, _PAPER = (_STAND_INS[name] for name in ("ink", "quiet", "rule", "paper"))
+_PLACEHOLDERS = {name: f"#fe01{index:02x}" for index, name in enumerate(_COLOURS)}
+_INK, _QUIET, _RULE, _PAPER = (_PLACEHOLDERS[name] for name in ("ink", "quiet", "rule", "paper"))
 _STYLE: dict[Any, Any] = {
     # A `matplotlibrc` in the current folder could enable LaTeX.
     "text.usetex": False,
@@ -159,7 +159,7 @@ def draw_gains(comparison: SystemComparison) -> str:
                 count,
                 high - low,
                 align="edge",
-                color=_STAND_INS[{-1: "s0", 0: "others", 1: "s1"}[side]],
+                color=_PLACEHOLDERS[{-1: "s0", 0: "others", 1: "s1"}[side]],
                 edgecolor=_PAPER,
                 gid=f"title:{_show_gain(low)} to {_show_gain(high)}: {count:,}",
             )
@@ -197,7 +197,7 @@ def _count_sentences(num_sentences: int) -> str:
 
 
 def _colour(series: int) -> str:
-    return _STAND_INS["others" if series == _NO_SERIES else f"s{series}"]
+    return _PLACEHOLDERS["others" if series == _NO_SERIES else f"s{series}"]
 
 
 def _height(series: int) -> int:
@@ -307,7 +307,7 @@ def _as_svg(figure: Figure, attributes: str) -> str:
     drawn = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>|<!--.*?-->", "", drawn, flags=re.DOTALL)
     drawn = re.sub(r'<g id="title:([^"]*)">', r"<g><title>\1</title>", drawn)
     drawn = re.sub(r'<g id="[^"]*"(/?)>', r"<g\1>", drawn)
-    for name, stand_in in _STAND_INS.items():
+    for name, stand_in in _PLACEHOLDERS.items():
         drawn = re.sub(rf"(fill|stroke): {stand_in}\b", rf"\1: var(--{name})", drawn)
     drawn = re.sub(r"\s*\n\s*", "\n", drawn)
     return f'<svg viewBox="0 0 {width:g} {height:g}" {attributes}>{drawn}'

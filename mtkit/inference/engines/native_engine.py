@@ -257,7 +257,7 @@ def choose_precision(settings: Inference) -> InferencePrecision:
     return "bf16" if instructions in ("amx", "avx512-bf16") else "fp32"
 
 
-def suit_native_engine(
+def choose_native_precision(
     models: Sequence[Model], settings: Inference, device: str
 ) -> InferencePrecision | None:
     """Returns the precision that the engine would take; None if PyTorch is needed."""
@@ -273,7 +273,7 @@ def find_native_precision(
     configs = [read_config(folder) for folder in folders]
     if not all(map(_emits_text, configs)):
         return None
-    return suit_native_engine([config.model for config in configs], settings, device)
+    return choose_native_precision([config.model for config in configs], settings, device)
 
 
 def open_native_engine(

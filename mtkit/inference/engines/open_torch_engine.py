@@ -15,8 +15,8 @@ from mtkit.inference.engines.engine import Engine
 from mtkit.inference.engines.fusion import check_language_model
 from mtkit.inference.engines.native_engine import (
     NativeEngine,
+    choose_native_precision,
     read_threads,
-    suit_native_engine,
 )
 from mtkit.inference.engines.torch_aligner import GeneratingNetwork
 from mtkit.inference.engines.torch_engine import TorchEngine
@@ -71,7 +71,7 @@ def engine_of_network(
     bounds: OutputBounds = NO_BOUNDS,
 ) -> Engine:
     """Returns the engine for a network in memory, which may be trained after its last search."""
-    precision = suit_native_engine([network.model], settings, device.type)
+    precision = choose_native_precision([network.model], settings, device.type)
     if precision is None:
         return TorchEngine(make_ready(network, settings, device), device, bounds=bounds)
     weights = distinct_weights(network)

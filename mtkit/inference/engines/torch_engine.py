@@ -161,7 +161,7 @@ class TorchEngine:
             steps = self._join(members, sources, settings)
             found = run_search(steps, sources, settings, limits, self._bounds.max_repeated)
             if self._language_model is not None and settings.fusion is not None:
-                found = self._tell_apart(sources, found)
+                found = self._separate(sources, found)
             if settings.alignments and self.aligns:
                 found = self._aligner.add_weights(sources, found, members)
         return [
@@ -169,7 +169,7 @@ class TorchEngine:
             for source, of_source in zip(sources, found, strict=True)
         ]
 
-    def _tell_apart(
+    def _separate(
         self, sources: Sequence[EncodedSource], found: list[list[Hypothesis]]
     ) -> list[list[Hypothesis]]:
         """Returns hypotheses with separate log-probabilities, which fusion had summed."""

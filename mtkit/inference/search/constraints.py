@@ -55,19 +55,19 @@ class _Automaton:
         states = sorted(prefixes, key=len)
         numbers = {prefix: number for number, prefix in enumerate(states)}
         # For each state, the longest proper suffix of its tokens that is also a state.
-        fallbacks = [0] * len(states)
+        failure_links = [0] * len(states)
         next_states: list[list[int]] = []
         ends: list[list[bool]] = []
         depths: list[list[int]] = []
         for number, prefix in enumerate(states):
-            fallback = fallbacks[number]
+            fallback = failure_links[number]
             following = []
             for index, token in enumerate(alphabet):
                 known = numbers.get((*prefix, token))
                 otherwise = next_states[fallback][index] if number else 0
                 following.append(otherwise if known is None else known)
                 if known is not None:
-                    fallbacks[known] = otherwise
+                    failure_links[known] = otherwise
             next_states.append(following)
             ends.append(
                 [

@@ -43,7 +43,7 @@ def check_replaced_export(output: Path, model_folder: Path) -> None:
     if not output.is_dir():
         raise MtkitError(f"{output}: is not a folder", hint)
     found = sorted(output.iterdir())
-    others = [path.name for path in found if not _may_lie_there(path)]
+    others = [path.name for path in found if not _is_from_export(path)]
     if others or (found and output / ENGINE_FOLDER not in found):
         named = others[0] if others else found[0].name
         raise MtkitError(
@@ -51,7 +51,7 @@ def check_replaced_export(output: Path, model_folder: Path) -> None:
         )
 
 
-def _may_lie_there(path: Path) -> bool:
+def _is_from_export(path: Path) -> bool:
     """Checks that an export may have written a file or folder inside its own."""
     if path.name == ENGINE_FOLDER:
         return path.is_dir() and all(map(_is_of_export, path.iterdir())) and _is_marked(path)

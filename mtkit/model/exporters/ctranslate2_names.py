@@ -85,7 +85,7 @@ def list_exported(model: Model, vocab_sizes: tuple[int, int]) -> Iterator[Export
     for origin, shape in list_shapes(model, *vocab_sizes).items():
         if find_rows(origin) == "positions":
             continue
-        names = _EMBEDDINGS[model.tied_embeddings].get(origin) or _name_of_stack(origin, model)
+        names = _EMBEDDINGS[model.tied_embeddings].get(origin) or _name_layer_weight(origin, model)
         is_gated = _GATED in names[-1]
         num_rows = shape[0] // 2 if is_gated else shape[0]
         for name in names:
@@ -93,7 +93,7 @@ def list_exported(model: Model, vocab_sizes: tuple[int, int]) -> Iterator[Export
             yield ExportedWeight(name, origin, (start, start + num_rows))
 
 
-def _name_of_stack(origin: str, model: Model) -> tuple[str, ...]:
+def _name_layer_weight(origin: str, model: Model) -> tuple[str, ...]:
     """Returns the names of a weight of the encoder or the decoder."""
     match origin.split("."):
         case ["output_bias"]:

@@ -26,7 +26,11 @@ from mtkit.model.exporters.transformers_rows import (
 )
 from mtkit.model.importers.m2m100 import M2M100, WMT21
 from mtkit.model.importers.translator_folder import HIDDEN_BIAS
-from mtkit.model.transformers_names import SHARED, list_translator_counterparts, to_theirs
+from mtkit.model.transformers_names import (
+    SHARED,
+    convert_to_transformers,
+    list_translator_counterparts,
+)
 from mtkit.model.translator_config import FIRST_POSITION
 from mtkit.recipe.model import Model
 from mtkit.text.arrange_pieces import (
@@ -70,7 +74,7 @@ def list_m2m100_faults(model: Model, tokenizer: SubwordTokenizer) -> Iterator[st
     if not tokenizer.is_joint:
         yield "a vocabulary for each side"
         return
-    if is_underlined(tokenizer):
+    if has_underscored_languages(tokenizer):
         if find_codes(tokenizer) is None:
             yield _describe_languages(tokenizer)
     else:
@@ -88,7 +92,7 @@ def _describe_languages(tokenizer: SubwordTokenizer) -> str:
     return f"{len(found)} languages in another order than M2M100Tokenizer's"
 
 
-def is_underlined(tokenizer: SubwordTokenizer) -> bool:
+def has_underscored_languages(tokenizer: SubwordTokenizer) -> bool:
     """Returns whether languages are pieces like `__en__`, as in M2M100Tokenizer."""
     languages = tokenizer.languages
     assert languages is not None
@@ -156,7 +160,9 @@ def arrange_m2m100(
     target = find_language(config.target_language, tuple(languages.target))
     return WrittenTranslator(
         architecture="M2M100ForConditionalGeneration",
-        tokenizer_class="M2M100Tokenizer" if is_underlined(tokenizer) else "NllbTokenizer",
+        tokenizer_class="M2M100Tokenizer"
+        if has_underscored_languages(tokenizer)
+        else "NllbTokenizer",
         source=found,
         target=found,
         renormalizes=bool(hidden),
@@ -179,14 +185,14 @@ def _order_tokens(
             # As in the public models, where row 0 is an unused `<s>` too.
             shared[BOS] = EOS
     else:
-        of_tokens = foreign.list_rows("target")
-        num_placed = len(of_tokens)
+        row_by_token = foreign.list_rows("target")
+        num_placed = len(row_by_token)
         first: dict[int, int] = {}
         # `<s>` comes last: a row that it shares belongs to the other token.
         ordinary = (token for token in range(EOS, num_placed) if token not in shared)
         for token in (PAD, UNK, *ordinary, BOS):
-            if first.setdefault(of_tokens[token], token) != token:
-                shared[token] = first[of_tokens[token]]
+            if first.setdefault(row_by_token[token], token) != token:
+                shared[token] = first[row_by_token[token]]
         order = [first[row] for row in sorted(first)]
         if BOS in shared and not vectors[BOS].equal(vectors[shared[BOS]]):
             order = _give_row(order, pieces)
@@ -251,7 +257,7 @@ def rename_m2m100(
     config: ModelConfig, weights: Mapping[str, Tensor], written: WrittenTranslator
 ) -> dict[str, Tensor]:
     """Returns weights by transformers' names."""
-    found = to_theirs(weights, list_translator_counterparts(config))
+    found = convert_to_transformers(weights, list_translator_counterparts(config))
     found[SHARED] = written.target.arrange(weights["source_embedding.tokens.weight"])
     return found
 

@@ -32,9 +32,9 @@ from mtkit.model.parameters import find_rows
 from mtkit.model.transformers_names import (
     OUTPUT_BIAS,
     POSITIONS,
+    convert_to_transformers,
     find_embeddings,
     list_translator_counterparts,
-    to_theirs,
 )
 from mtkit.network.embeddings import sinusoids
 from mtkit.recipe.model import Model
@@ -132,7 +132,7 @@ def rename_marian(
     """Returns weights by transformers' names, a shared one only under its first name."""
     if config.model.sinusoids == "interleaved":
         weights = sines_first(weights, config.model.d_model)
-    found = to_theirs(weights, list_translator_counterparts(config))
+    found = convert_to_transformers(weights, list_translator_counterparts(config))
     for name, (first, *_) in find_embeddings(config).items():
         rows = written.source if name.startswith("source") else written.target
         found[first] = rows.arrange(weights[name])

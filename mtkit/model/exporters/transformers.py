@@ -11,7 +11,7 @@ from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE
 from mtkit.model.folder import LoadedModel
 from mtkit.model.new_cards import language_model_card
 from mtkit.model.transformers_config import MtkitKeys, describe_language_model
-from mtkit.model.transformers_names import list_counterparts, to_theirs
+from mtkit.model.transformers_names import convert_to_transformers, list_counterparts
 from mtkit.model.weights import pack_weights, write_tensors
 
 TOKENIZER_FILE = "joint.spm"
@@ -46,7 +46,9 @@ def save_transformers_folder(loaded: LoadedModel, folder: Path) -> None:
             "mtkit": keys.model_dump(mode="json"),
         }
         write_atomically(draft / CONFIG_FILE, json.dumps(content, indent=2) + "\n")
-        write_tensors(to_theirs(weights, list_counterparts(config)), draft / WEIGHTS_FILE)
+        write_tensors(
+            convert_to_transformers(weights, list_counterparts(config)), draft / WEIGHTS_FILE
+        )
         (draft / TOKENIZER_FILE).write_bytes(loaded.tokenizer.models[1])
         use = render_text("use_pretrained", architecture=architecture)
         write_atomically(draft / CARD_FILE, with_use(card, use))

@@ -24,7 +24,7 @@ class Licence:
     name: str
 
     @property
-    def is_commercial(self) -> bool:
+    def allows_commercial_use(self) -> bool:
         """Whether its name doesn't rule out commercial use; also if it is unknown."""
         return "nc" not in self.name.lower().replace("_", "-").split("-")
 
@@ -51,5 +51,5 @@ def read_licence(folder: SourceFolder) -> Licence:
                     told = found["license_name"]
                 listed = told if isinstance(told, list) else [told]
                 name = ", ".join(one for one in listed if isinstance(one, str) and one)
-    origin = folder.origin if folder.is_of_hub else folder.name
+    origin = folder.origin if folder.is_from_hub else folder.name
     return Licence(origin=origin, name=shorten(" ".join(name.split()), _MAX_CHARACTERS))

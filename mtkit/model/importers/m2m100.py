@@ -77,7 +77,7 @@ _SPECIAL_IDS = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
 _MASK = "<mask>"
 _OF_M2M100 = re.compile(r"__([A-Za-z]{2,3}(?:_[A-Za-z]+)?)__")
 _OF_NLLB = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
-_Read = tuple[bytes, dict[str, int], dict[str, str]]
+_TokenizerParts = tuple[bytes, dict[str, int], dict[str, str]]
 """The SentencePiece model, the id of each piece, and the piece of each language by its code."""
 
 
@@ -122,7 +122,9 @@ def read_m2m100(folder: SourceFolder, content: dict[str, object]) -> ForeignTran
     )
 
 
-def _read_m2m100(folder: SourceFolder, theirs: M2M100Config, settings: dict[str, object]) -> _Read:
+def _read_m2m100(
+    folder: SourceFolder, theirs: M2M100Config, settings: dict[str, object]
+) -> _TokenizerParts:
     spm = read_model(folder.need(_SPM))
     ids = read_ids(folder, _VOCABULARY, theirs.vocab_size)
     named = settings.get("language_codes", "m2m100")
@@ -139,20 +141,22 @@ def _read_m2m100(folder: SourceFolder, theirs: M2M100Config, settings: dict[str,
         if _OF_M2M100.fullmatch(piece)
     }
     first = len(ids)
-    of_codes = {f"__{code}__": first + index for index, code in enumerate(codes)} | added
-    if max(of_codes.values()) >= theirs.vocab_size:
+    language_ids = {f"__{code}__": first + index for index, code in enumerate(codes)} | added
+    if max(language_ids.values()) >= theirs.vocab_size:
         raise MtkitError(
-            f"{folder.origin}: {first:,} pieces in {_VOCABULARY} and {len(of_codes)} languages, "
-            f"but the model has {theirs.vocab_size:,} pieces",
+            f"{folder.origin}: {first:,} pieces in {_VOCABULARY} and {len(language_ids)} "
+            f"languages, but the model has {theirs.vocab_size:,} pieces",
             "copy the complete folder again from where it came from",
         )
-    ids = {**of_codes, **ids}
+    ids = {**language_ids, **ids}
     check_ids(ids, theirs.vocab_size, folder.origin)
-    found = ((match[1], piece) for piece in of_codes if (match := _OF_M2M100.fullmatch(piece)))
+    found = ((match[1], piece) for piece in language_ids if (match := _OF_M2M100.fullmatch(piece)))
     return spm, ids, dict(found)
 
 
-def _read_nllb(folder: SourceFolder, theirs: M2M100Config, settings: dict[str, object]) -> _Read:
+def _read_nllb(
+    folder: SourceFolder, theirs: M2M100Config, settings: dict[str, object]
+) -> _TokenizerParts:
     fast = folder.read_json(_FAST, max_bytes=MAX_VOCABULARY_BYTES)
     path = folder.find(_SPM)
     if path is None and not fast:

@@ -40,7 +40,7 @@ def read_marian(folder: SourceFolder, content: dict[str, object]) -> ForeignTran
     theirs, model = read_network(kind, folder, content)
     settings = folder.read_json("tokenizer_config.json", max_bytes=_MAX_CONFIG_BYTES)
     if isinstance(theirs, PegasusConfig):
-        _check_written_here(folder, settings)
+        _check_written_by_mtkit(folder, settings)
     paths = [folder.need(name) for name in ("source.spm", "target.spm")]
     spms = [read_model(path) for path in paths]
     source, target, tags = _read_vocabularies(folder, theirs, settings, spms)
@@ -73,7 +73,7 @@ def read_marian(folder: SourceFolder, content: dict[str, object]) -> ForeignTran
     )
 
 
-def _check_written_here(folder: SourceFolder, settings: dict[str, object]) -> None:
+def _check_written_by_mtkit(folder: SourceFolder, settings: dict[str, object]) -> None:
     """Checks that a Pegasus has the tokenizer that mtkit writes for one."""
     named = settings.get("tokenizer_class")
     if named != "MarianTokenizer":
@@ -94,12 +94,12 @@ def _read_vocabularies(
     if theirs.share_encoder_decoder_embeddings and not settings.get("separate_vocabs"):
         both = arrange_pieces(ids, theirs.vocab_size, special, models=spms)
         return both, both, tags
-    of_target = _rename_own(read_ids(folder, "target_vocab.json", theirs.target_vocab_size))
+    target_ids = _rename_own(read_ids(folder, "target_vocab.json", theirs.target_vocab_size))
     source = arrange_pieces(ids, theirs.vocab_size, special, models=spms[:1])
     target = arrange_pieces(
-        of_target,
+        target_ids,
         theirs.target_vocab_size,
-        _find_special(folder, of_target, theirs),
+        _find_special(folder, target_ids, theirs),
         models=spms[1:],
     )
     return source, target, tags

@@ -51,14 +51,14 @@ class SourceFolder:
     origin: str
 
     @property
-    def is_of_hub(self) -> bool:
+    def is_from_hub(self) -> bool:
         """Whether it comes from the hub."""
         return self.path != self.root
 
     @property
     def name(self) -> str:
         """Its name without its owner or parent folders."""
-        return self.origin.rpartition("/")[2] if self.is_of_hub else self.path.resolve().name
+        return self.origin.rpartition("/")[2] if self.is_from_hub else self.path.resolve().name
 
     def find(self, name: str) -> Path | None:
         """Returns the path of a regular file; None if it is missing. Links to outside fail."""

@@ -18,9 +18,9 @@ from mtkit.model.folder import LoadedModel
 from mtkit.model.transformers_config import BertConfig, GptConfig, MtkitKeys
 from mtkit.model.transformers_names import (
     SECOND_NAMES,
+    convert_shapes,
+    convert_to_mtkit,
     list_counterparts,
-    to_ours,
-    to_theirs_shapes,
 )
 from mtkit.model.weight_files import check_weights, read_shapes
 from mtkit.model.weights import load_weights, read_weights
@@ -136,7 +136,7 @@ def _read_tokenizer(folder: Path, keys: MtkitKeys) -> SubwordTokenizer:
 def _load_network(config: ModelConfig, path: Path) -> Network:
     """Returns a network with the weights of a transformers file, in evaluation mode."""
     counterparts = list_counterparts(config)
-    expected = to_theirs_shapes(config.list_shapes(), counterparts)
+    expected = convert_shapes(config.list_shapes(), counterparts)
     tied = {name: second for name, second in SECOND_NAMES.items() if name in expected}
     check_weights(
         path, expected, optional={second: expected[name] for name, second in tied.items()}
@@ -148,5 +148,5 @@ def _load_network(config: ModelConfig, path: Path) -> Network:
                 f"{path}: {second} differs from {name}, but mtkit's network has one for both"
             )
     network = build(config, has_initial_weights=False)
-    load_weights(network, to_ours(tensors, counterparts), origin=path)
+    load_weights(network, convert_to_mtkit(tensors, counterparts), origin=path)
     return network.eval()

@@ -15,7 +15,7 @@ from mtkit.text.string_files.plural_forms import PluralForms
 from mtkit.text.string_files.po import read_messages
 from mtkit.text.string_files.xliff import read_languages, read_segments
 
-_MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+_BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _CHARSET = re.compile(rb"""(?:charset|encoding)\s*+=\s*+["']?+([A-Za-z0-9._:-]++)""", re.IGNORECASE)
 _LANGUAGE = re.compile(r"^Language:[ \t]*+(\S++)", re.MULTILINE)
 _HEAD = 65_536
@@ -85,14 +85,14 @@ def read_strings(content: bytes, form: str) -> Iterator[KeyedString]:
 
 def _decode(content: bytes, fallback: str = "") -> str:
     """Returns a file's text, decoded by its BOM, as UTF-8, or as it declares."""
-    mark = next((each for each in _MARKS if content.startswith(each)), b"")
+    mark = next((each for each in _BYTE_ORDER_MARKS if content.startswith(each)), b"")
     try:
-        return content[len(mark) :].decode(_MARKS.get(mark, "utf-8"))
+        return content[len(mark) :].decode(_BYTE_ORDER_MARKS.get(mark, "utf-8"))
     except UnicodeDecodeError as error:
         found = webencodings.lookup(fallback) if fallback else _find_declared(content[:_HEAD])
         line = content.count(b"\n", 0, len(mark) + error.start) + 1
         if found is None or mark:
-            name = _MARKS.get(mark, "utf-8").upper()
+            name = _BYTE_ORDER_MARKS.get(mark, "utf-8").upper()
             raise MtkitError(
                 f"line {line}: invalid {name}", "convert it to UTF-8: iconv"
             ) from error

@@ -29,8 +29,8 @@ def walk_xliff(tokens: Sequence[XmlToken]) -> Iterator[tuple[int, bool]]:
             translates.pop()
         if token.kind in ("open", "empty"):
             is_text = find_local_name(token) == "mrk"
-            wish = None if is_text else token.attributes.get("translate")
-            is_translated = wish == "yes" if wish in ("yes", "no") else translates[-1]
+            setting = None if is_text else token.attributes.get("translate")
+            is_translated = setting == "yes" if setting in ("yes", "no") else translates[-1]
             if token.kind == "open":
                 translates.append(is_translated)
             yield index, is_translated

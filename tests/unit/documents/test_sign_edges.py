@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.documents.atoms import find_atoms, find_sign_kinds
+from mtkit.documents.atoms import find_atoms, find_punctuation_kinds
 from mtkit.documents.crossings import SignEdges
 from mtkit.documents.document import LanguageCodes, TranslatedText
 from mtkit.documents.translate_file import translate_markup
@@ -86,10 +86,10 @@ def test_signs_at_edges_are_as_in_the_source(
     run: tuple[int, int],
     settled: tuple[int, int],
 ) -> None:
-    kinds = [find_sign_kinds(text, find_atoms(text)) for text in (source, target)]
+    kinds = [find_punctuation_kinds(text, find_atoms(text)) for text in (source, target)]
     assert SignEdges(*kinds).settle(words, run, lambda _: True) == settled
 
 
 def test_a_sign_of_another_element_is_not_taken() -> None:
-    kinds = [find_sign_kinds(text, find_atoms(text)) for text in ("a b.", "a b.")]
+    kinds = [find_punctuation_kinds(text, find_atoms(text)) for text in ("a b.", "a b.")]
     assert SignEdges(*kinds).settle((1, 3), (1, 2), lambda index: index != 2) == (1, 2)

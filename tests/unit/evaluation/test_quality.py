@@ -13,12 +13,12 @@ from mtkit.evaluation.quality import (
     Estimator,
     Threshold,
     choose_threshold,
-    compute_tail,
+    compute_binomial_cdf,
+    compute_roc_auc,
     count_allowed,
     count_needed,
-    count_released,
     estimate_needed,
-    measure_area,
+    make_thresholds,
     split_labels,
 )
 
@@ -64,12 +64,15 @@ def test_numbers_of_samples_are_those_of_the_tables() -> None:
     ],
 )
 def test_the_tail_of_a_binomial(wrong: int, released: int, risk: float, expected: float) -> None:
-    assert compute_tail(wrong, released, risk) == pytest.approx(expected, rel=1e-9)
+    assert compute_binomial_cdf(wrong, released, risk) == pytest.approx(expected, rel=1e-9)
 
 
 def test_millions_of_labels() -> None:
     # scipy 1.17.1: binom.cdf, and the last number with at most 5 %.
-    found = compute_tail(499_000, 10_000_000, 0.05), compute_tail(5_001_000, 10_000_000, 0.5)
+    found = (
+        compute_binomial_cdf(499_000, 10_000_000, 0.05),
+        compute_binomial_cdf(5_001_000, 10_000_000, 0.5),
+    )
     assert found == pytest.approx((0.07346410840608869, 0.7365586485143509), rel=1e-7)
     assert count_allowed(10_000_000, 0.05, 0.95) == 498_866
     thresholds = [
@@ -83,7 +86,7 @@ def test_millions_of_labels() -> None:
 def test_the_tail_agrees_with_clopper_and_pearson() -> None:
     # Upper limits of 95 % confidence, one-sided: scipy's beta.ppf(0.95, k + 1, n - k).
     for wrong, released, limit in ((0, 50, 0.05815507911697225), (5, 100, 0.1022533776432745)):
-        assert compute_tail(wrong, released, limit) == pytest.approx(0.05)
+        assert compute_binomial_cdf(wrong, released, limit) == pytest.approx(0.05)
 
 
 def test_a_threshold_is_tested_after_the_stricter_ones() -> None:
@@ -187,14 +190,14 @@ def test_the_area_under_the_curve() -> None:
     # Of the 6 pairs of a right and a wrong one, 3 are in order and one is equal.
     estimates = np.array([0.9, 0.4, 0.6, 0.4, 0.7])
     right = np.array([True, True, True, False, False])
-    assert measure_area(estimates, right) == pytest.approx(3.5 / 6)
-    assert measure_area(estimates, np.array([True] * 5)) is None
+    assert compute_roc_auc(estimates, right) == pytest.approx(3.5 / 6)
+    assert compute_roc_auc(estimates, np.array([True] * 5)) is None
 
 
 def test_thresholds_count_what_they_release() -> None:
     fitted = np.array([0.9, 0.5, 0.0]), np.array([True, False, False])
     tested = np.array([0.95, 0.9, 0.6, 0.1]), np.array([True, False, False, True])
-    assert count_released(fitted, tested) == (
+    assert make_thresholds(fitted, tested) == (
         make_threshold(0.9, (1, 0), (2, 1)),
         make_threshold(0.5, (2, 1), (3, 2)),
     )
@@ -212,7 +215,7 @@ def test_the_bound_holds_in_simulated_draws() -> None:
         columns = {"a": features[fit, 0], "b": features[fit, 1]}
         estimator = Estimator.fit(columns, right[fit])
         estimates = estimator.estimate({"a": features[:, 0], "b": features[:, 1]})
-        thresholds = count_released(
+        thresholds = make_thresholds(
             (estimates[fit], right[fit]), (estimates[tested], right[tested])
         )
         chosen = choose_threshold(thresholds, 0.1, 0.95)
@@ -233,7 +236,7 @@ def test_the_tail_is_exact() -> None:
 
     for wrong, released in ((2, 30), (11, 90), (0, 300)):
         exact = float(add(wrong, released, Fraction(1, 20)))
-        assert compute_tail(wrong, released, 0.05) == pytest.approx(exact, rel=1e-10)
+        assert compute_binomial_cdf(wrong, released, 0.05) == pytest.approx(exact, rel=1e-10)
 
 
 @pytest.mark.parametrize("changed", [{"scales": (0.0,)}, {"weights": (math.nan,)}, {"names": ()}])

@@ -244,7 +244,7 @@ def test_several_processes_find_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
     alone = measure_systems(SYSTEMS, [REFERENCES], settings)
     monkeypatch.setattr(executor_module, "count_cpus", lambda: 2)
     monkeypatch.setattr(executor_module, "_MIN_SECONDS_PER_WORKER", 0.001)
-    monkeypatch.setattr(statistics_module, "_SECONDS_PER_PORTION", 0.01)
+    monkeypatch.setattr(statistics_module, "_SECONDS_PER_BLOCK", 0.01)
     shared = measure_systems(SYSTEMS, [REFERENCES], settings)
     for name, expected in alone.items():
         for found, each in zip(shared[name], expected, strict=True):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import MtkitError
-from mtkit.llm.cache import AnswerCache, name_request
+from mtkit.llm.cache import AnswerCache, make_cache_key
 
 
 def test_answers_are_there_for_the_next_program(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_full_disk_is_an_error_and_not_a_lost_answer(tmp_path: Path) -> None:
 
 
 def test_a_request_s_name_depends_on_all_of_it() -> None:
-    names = {name_request("u", {"a": 1}, 0), name_request("u", {"a": 2}, 0)}
-    names |= {name_request("u", {"a": 1}, 1), name_request("v", {"a": 1}, 0)}
+    names = {make_cache_key("u", {"a": 1}, 0), make_cache_key("u", {"a": 2}, 0)}
+    names |= {make_cache_key("u", {"a": 1}, 1), make_cache_key("v", {"a": 1}, 0)}
     assert len(names) == 4
-    assert name_request({"a": 1, "b": 2}) == name_request({"b": 2, "a": 1})
+    assert make_cache_key({"a": 1, "b": 2}) == make_cache_key({"b": 2, "a": 1})

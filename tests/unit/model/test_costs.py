@@ -276,10 +276,10 @@ def test_memory_of_weights_is_what_a_learner_holds(
         copies = list(learner.working.model.parameters())
         held += [*copies, *(torch.zeros_like(copy) for copy in copies if copy.requires_grad)]
     counted = count_weights(recipe.model, 16, 16)
-    num_learning = counted.count_learning(recipe.training.freeze)
-    assert num_learning == sum(weight.numel() for weight in learning)
+    num_trainable = counted.count_trainable(recipe.training.freeze)
+    assert num_trainable == sum(weight.numel() for weight in learning)
     num_bytes = bytes_of_weights(
-        counted.total, num_learning, is_half=precision == "bf16", has_average=bool(average)
+        counted.total, num_trainable, is_half=precision == "bf16", has_average=bool(average)
     )
     # Adam counts its updates in a number for each tensor.
     counts = 4 * len(learning)

@@ -162,7 +162,7 @@ def test_recomputed_layers_keep_their_inputs_alone(tmp_path) -> None:
 def test_frozen_weights_cost_no_moments_and_no_communication(tmp_path) -> None:
     whole = plan_of("wmt14-en-de-base", tmp_path)
     part = plan_of("wmt14-en-de-base", tmp_path, "training.freeze=['encoder', 'embeddings']")
-    assert part.num_learning == 25_224_192
+    assert part.num_trainable == 25_224_192
     times = [setup_of(each, 8).communication_seconds for each in (part, whole)]
     assert times[0] / times[1] == pytest.approx(25_224_192 / 63_082_496)
 

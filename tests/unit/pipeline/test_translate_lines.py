@@ -21,7 +21,7 @@ from mtkit.inference.streams.input_format import InputFormat
 from mtkit.inference.streams.translate_stream import score_stream, translate_stream
 from mtkit.inference.translator import Translator
 from mtkit.pipeline.translate import describe_translator, open_models
-from mtkit.pipeline.translate_lines import Opening, translate_lines
+from mtkit.pipeline.translate_lines import TranslatorFactory, translate_lines
 from mtkit.recipe.cluster import Cluster
 
 
@@ -45,17 +45,17 @@ def model(make_folder, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def opened(model: Path) -> Opening:
+def opened(model: Path) -> TranslatorFactory:
     return open_with(model)
 
 
-def open_with(model: Path, *overrides: str) -> Opening:
+def open_with(model: Path, *overrides: str) -> TranslatorFactory:
     overrides = ("inference.max_extra_tokens=2", "inference.processes=1", *overrides)
     opening = partial(open_models, [str(model)], overrides, device="cpu")
-    return Opening(opening, partial(describe_translator, [str(model)], "cpu"), opening())
+    return TranslatorFactory(opening, partial(describe_translator, [str(model)], "cpu"), opening())
 
 
-def on_stdin(opened: Opening, content: bytes, work: Any = TEXT) -> bytes:
+def on_stdin(opened: TranslatorFactory, content: bytes, work: Any = TEXT) -> bytes:
     """What `mtkit translate < FILE` prints."""
     target = io.BytesIO()
     work(opened.use(), io.BytesIO(content), target)
@@ -64,7 +64,7 @@ def on_stdin(opened: Opening, content: bytes, work: Any = TEXT) -> bytes:
 
 @pytest.mark.parametrize("block_bytes", [1, 13, 64, 1 << 20])
 def test_any_blocks_and_jobs_give_what_stdin_gives(
-    block_bytes: int, opened: Opening, tmp_path: Path
+    block_bytes: int, opened: TranslatorFactory, tmp_path: Path
 ) -> None:
     source, output = tmp_path / "corpus.en", tmp_path / "corpus.de"
     source.write_bytes(LINES)
@@ -80,7 +80,7 @@ def test_any_blocks_and_jobs_give_what_stdin_gives(
         output.unlink()
 
 
-def test_several_processes_give_the_same(opened: Opening, tmp_path: Path) -> None:
+def test_several_processes_give_the_same(opened: TranslatorFactory, tmp_path: Path) -> None:
     source, output = tmp_path / "a.en", tmp_path / "a.de"
     source.write_bytes(LINES)
     executor = LocalExecutor(2)
@@ -107,7 +107,7 @@ def test_a_worker_with_another_model_is_an_error(
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"a", b"\xef\xbb\xbf"])
-def test_tiny_files(content: bytes, opened: Opening, tmp_path: Path) -> None:
+def test_tiny_files(content: bytes, opened: TranslatorFactory, tmp_path: Path) -> None:
     source, output = tmp_path / "a.en", tmp_path / "a.de"
     source.write_bytes(content)
     translate_lines(source, output, opened, TEXT)
@@ -133,7 +133,7 @@ def decompress_zstd(content: bytes) -> bytes:
     ],
 )
 def test_compressed_files(
-    ending: str, compress: Any, decompress: Any, opened: Opening, tmp_path: Path
+    ending: str, compress: Any, decompress: Any, opened: TranslatorFactory, tmp_path: Path
 ) -> None:
     source, output = tmp_path / f"a{ending}", tmp_path / f"b{ending}"
     for content in (LINES, b""):
@@ -145,7 +145,7 @@ def test_compressed_files(
         assert decompress(output.read_bytes()) == on_stdin(opened, content)
 
 
-def test_a_damaged_compressed_file_is_an_error(opened: Opening, tmp_path: Path) -> None:
+def test_a_damaged_compressed_file_is_an_error(opened: TranslatorFactory, tmp_path: Path) -> None:
     source = tmp_path / "a.gz"
     source.write_bytes(gzip.compress(LINES)[:-9])
     with pytest.raises(MtkitError, match=r"a\.gz: damaged gzip file"):
@@ -167,7 +167,7 @@ OBJECTS = b'{"source": "the dog", "id": 1}\n\n' + b'{"source": "a man", "target"
     ],
 )
 def test_every_form(
-    content: bytes, work: Any, opened: Opening, tmp_path: Path, capsys: Any
+    content: bytes, work: Any, opened: TranslatorFactory, tmp_path: Path, capsys: Any
 ) -> None:
     source, output = tmp_path / "a.en", tmp_path / "a.de"
     source.write_bytes(content)
@@ -196,7 +196,7 @@ def test_samples_are_those_of_stdin(model: Path, tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_a_line_at_fault_is_named_before_work_starts(
-    content: bytes, line: int, fault: str, ending: str, opened: Opening, tmp_path: Path
+    content: bytes, line: int, fault: str, ending: str, opened: TranslatorFactory, tmp_path: Path
 ) -> None:
     source, output = tmp_path / f"a.en{ending}", tmp_path / "a.de"
     source.write_bytes(gzip.compress(content) if ending else content)
@@ -213,7 +213,7 @@ def test_a_line_at_fault_is_named_before_work_starts(
 
 
 def test_a_line_that_is_too_long_is_named(
-    opened: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: TranslatorFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("mtkit.inference.streams.byte_lines", "mtkit.data.sources.byte_blocks"):
         monkeypatch.setattr(f"{module}._MAX_LINE_BYTES", 1 << 20)
@@ -225,7 +225,9 @@ def test_a_line_that_is_too_long_is_named(
     translate_lines(source, tmp_path / "b", opened, TEXT, cluster=Cluster(part="3/3"))
 
 
-def test_a_line_that_cannot_be_translated_is_named(opened: Opening, tmp_path: Path) -> None:
+def test_a_line_that_cannot_be_translated_is_named(
+    opened: TranslatorFactory, tmp_path: Path
+) -> None:
     source = tmp_path / "a.jsonl"
     source.write_bytes(OBJECTS * 3 + b'{"source": "a", "target_language": "xx"}\n')
     with pytest.raises(MtkitError) as caught:
@@ -235,13 +237,13 @@ def test_a_line_that_cannot_be_translated_is_named(opened: Opening, tmp_path: Pa
     assert caught.value.message.startswith(f"{source}:16: ")
 
 
-def translate_some(source: Path, output: Path, opened: Opening, work: Any = TEXT) -> None:
+def translate_some(source: Path, output: Path, opened: TranslatorFactory, work: Any = TEXT) -> None:
     """Translates the first of three parts."""
     translate_lines(source, output, opened, work, cluster=Cluster(part="1/3"), block_bytes=30)
 
 
 def test_finished_blocks_cost_nothing(
-    opened: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    opened: TranslatorFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     source, output = tmp_path / "a.en", tmp_path / "a.de"
     source.write_bytes(LINES)
@@ -259,7 +261,7 @@ def test_finished_blocks_cost_nothing(
 
 
 def test_parts_of_another_translation_are_refused(
-    opened: Opening, model: Path, make_folder, tmp_path: Path
+    opened: TranslatorFactory, model: Path, make_folder, tmp_path: Path
 ) -> None:
     source, output = tmp_path / "a.en", tmp_path / "a.de"
     source.write_bytes(LINES)
@@ -289,7 +291,7 @@ def test_parts_of_another_translation_are_refused(
 
 
 def test_an_input_that_changes_meanwhile_is_an_error(
-    opened: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: TranslatorFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, output = tmp_path / "a.en", tmp_path / "a.de"
     source.write_bytes(LINES)
@@ -307,7 +309,7 @@ def test_an_input_that_changes_meanwhile_is_an_error(
 
 
 def test_a_full_disk_leaves_no_output(
-    opened: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: TranslatorFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, output = tmp_path / "a.en", tmp_path / "a.de"
     source.write_bytes(LINES)

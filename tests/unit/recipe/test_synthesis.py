@@ -59,13 +59,13 @@ def test_written_and_read_again_it_is_the_same(corpus: str) -> None:
 def test_only_a_teacher_of_the_command_line_is_typed() -> None:
     text = 'source = "m"\ntranslated_by = "http://host"'
     text += '\nsynthesis = { checked_by = "http://host", keep = 0.5 }'
-    assert load(text).data.train[1].typed_keys == set()
+    assert load(text).data.train[1].command_line_keys == set()
     typed = {"translated_by": "translated_by", "synthesis": "synthesis.checked_by"}
     for key, expected in typed.items():
         found = load(text, f"data.train.1.{key}=http://host").data.train[1]
-        assert found.typed_keys == {expected}
+        assert found.command_line_keys == {expected}
     # Another key of the corpus is none of the translator.
-    assert load(text, "data.train.1.weight=2.0").data.train[1].typed_keys == set()
+    assert load(text, "data.train.1.weight=2.0").data.train[1].command_line_keys == set()
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from mtkit.inference.engines import native_engine
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.native_engine import (
     NativeEngine,
-    suit_native_engine,
+    choose_native_precision,
 )
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.search.bounds import NO_BOUNDS, OutputBounds
@@ -577,9 +577,9 @@ def test_a_cpu_decides_on_the_precision(
 ) -> None:
     monkeypatch.setattr(native_engine, "find_instructions", lambda: instructions)
     model = Model(d_model=128)
-    assert suit_native_engine([model], Inference(), "cpu") == precision
-    assert suit_native_engine([model], Inference(allow_int8=True), "cpu") == allowed
-    assert suit_native_engine([model], Inference(precision="bf16"), "cpu") == "bf16"
-    assert suit_native_engine([model], Inference(), "cuda") is None
-    assert suit_native_engine([Model(positions="rotary")], Inference(), "cpu") is None
-    assert suit_native_engine([Model(attention_window=3)], Inference(), "cpu") is None
+    assert choose_native_precision([model], Inference(), "cpu") == precision
+    assert choose_native_precision([model], Inference(allow_int8=True), "cpu") == allowed
+    assert choose_native_precision([model], Inference(precision="bf16"), "cpu") == "bf16"
+    assert choose_native_precision([model], Inference(), "cuda") is None
+    assert choose_native_precision([Model(positions="rotary")], Inference(), "cpu") is None
+    assert choose_native_precision([Model(attention_window=3)], Inference(), "cpu") is None
