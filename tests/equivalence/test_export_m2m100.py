@@ -219,7 +219,7 @@ def test_what_m2m100_cannot_hold_is_refused_by_name(tmp_path, lines):
     weights = load_file(path)
     weights[_BIAS][7] = 0.25
     save_file(weights, path)
-    with pytest.raises(MtkitError, match=r"output_bias has learned \(.* \+0.25\)"):
+    with pytest.raises(MtkitError, match=r"training changed output_bias \(.* \+0.25\)"):
         export(
             open_folder(tmp_path / "imported", lines_file=lines),
             tmp_path / "out",
