@@ -104,7 +104,7 @@ class LineClassifier:
         """Returns the probability of each label, [rows, labels]."""
         labels = np.zeros(len(rows), np.int64)
         batch = collate_together(Ragged.of(rows), labels, self._closing).to(self._device)
-        logits = self._network.label(batch.inputs, batch.segments, batch.layout, batch.last)
+        _, logits = self._network.label(batch.inputs, batch.segments, batch.layout, batch.last)
         probabilities: NDArray[np.float64] = torch.softmax(logits.double(), -1).cpu().numpy()
         return probabilities
 

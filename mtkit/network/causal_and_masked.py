@@ -130,18 +130,14 @@ class MaskedClassifier(MaskedEncoder):
         self.classifier = nn.Linear(config.d_model, num_labels)
         initialize(self, std=config.initial_std)
 
-    def classify(self, states: States, layout: Layout) -> Float[Tensor, "texts labels"]:
-        """Returns the logits of the labels, from the encoded tokens."""
-        pooled = torch.tanh(self.pooler(layout.select_first(states)))
-        logits: Tensor = self.classifier(self.dropout(pooled))
-        return logits
-
     def label(
         self, tokens: Tokens, segments: Tokens, layout: Layout, last: Int[Tensor, " texts"]
-    ) -> Float[Tensor, "texts labels"]:
-        """Returns the logits of the labels; `last` isn't used."""
+    ) -> tuple[States, Float[Tensor, "texts labels"]]:
+        """Returns the encoded tokens and the logits of the labels; `last` isn't used."""
         del last
-        return self.classify(self(tokens, segments, layout), layout)
+        states = self(tokens, segments, layout)
+        pooled = torch.tanh(self.pooler(layout.select_first(states)))
+        return states, self.classifier(self.dropout(pooled))
 
 
 class CausalClassifier(CausalDecoder):
@@ -155,16 +151,13 @@ class CausalClassifier(CausalDecoder):
         self.classifier = nn.Linear(config.d_model, num_labels)
         initialize(self, std=config.initial_std)
 
-    def classify(
-        self, states: States, layout: Layout, last: Int[Tensor, " texts"]
-    ) -> Float[Tensor, "texts labels"]:
-        """Returns the logits of the labels; `last` has each text's last index among real tokens."""
-        logits: Tensor = self.classifier(self.dropout(layout.select_tokens(states)[last]))
-        return logits
-
     def label(
         self, tokens: Tokens, segments: Tokens, layout: Layout, last: Int[Tensor, " texts"]
-    ) -> Float[Tensor, "texts labels"]:
-        """Returns the logits of the labels; `segments` isn't used."""
+    ) -> tuple[States, Float[Tensor, "texts labels"]]:
+        """Returns the decoded tokens and the logits of the labels; `segments` isn't used.
+
+        `last` has each text's last index among real tokens.
+        """
         del segments
-        return self.classify(self(tokens, layout), layout, last)
+        states = self(tokens, layout)
+        return states, self.classifier(self.dropout(layout.select_tokens(states)[last]))

@@ -280,15 +280,6 @@ def select_predicting(states: Tensor, batch: MaskedBatch | JoinedBatch) -> Tenso
 Classifier = MaskedClassifier | CausalClassifier
 
 
-def encode_and_classify(model: Classifier, batch: ExampleBatch) -> tuple[Tensor, Tensor]:
-    """Returns the states of a batch's tokens, and the logits of the labels, [texts, labels]."""
-    if isinstance(model, CausalClassifier):
-        states = model(batch.inputs, batch.layout)
-        return states, model.classify(states, batch.layout, batch.last)
-    states = model(batch.inputs, batch.segments, batch.layout)
-    return states, model.classify(states, batch.layout)
-
-
 def measure_label_loss(logits: Tensor, labels: Tensor, *, label_smoothing: float) -> LossSums:
     """Returns the cross entropy of labels, summed over the texts, in at least fp32."""
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
@@ -312,7 +303,7 @@ def measure_classification(
         label_smoothing: For labels and tokens.
         auxiliary: Weight of the language model's loss, lambda.
     """
-    states, logits = encode_and_classify(model, batch)
+    states, logits = model.label(batch.inputs, batch.segments, batch.layout, batch.last)
     of_labels = measure_label_loss(logits, batch.labels, label_smoothing=label_smoothing)
     if not auxiliary or not isinstance(model, CausalClassifier):
         return of_labels

@@ -45,7 +45,6 @@ from mtkit.text.trees.brackets import write_tree
 from mtkit.training.loss import (
     Classifier,
     TranslatingModel,
-    encode_and_classify,
     measure_causal,
     measure_encoded,
     measure_joined,
@@ -278,7 +277,7 @@ class LabelValidator(ModelValidator[Classifier]):
         tokens = self._data.dev.gather(rows)["text"]
         batch = collate_together(tokens, self._data.dev_labels[rows], self._closing)
         batch = batch.to(self._processes.device)
-        _, logits = encode_and_classify(model, batch)
+        _, logits = model.label(batch.inputs, batch.segments, batch.layout, batch.last)
         found[rows] = logits.argmax(dim=-1).to("cpu", torch.float64)
         smoothing = self._label_smoothing
         return list_losses(measure_label_loss(logits, batch.labels, label_smoothing=smoothing))

@@ -28,7 +28,7 @@ from mtkit.model.transformers_names import (
 from mtkit.model.weights import distinct_weights, load_weights
 from mtkit.network import CausalClassifier, MaskedClassifier
 from mtkit.recipe.model import Model
-from mtkit.training.loss import encode_and_classify, measure_classification
+from mtkit.training.loss import measure_classification
 
 VOCAB_SIZE, MAX_TOKENS = 61, 16
 DELIMITER, EXTRACT = 59, 60
@@ -140,7 +140,7 @@ def test_berts_logits_loss_and_gradients(kind: str, dtype: torch.dtype, *, has_p
         attention_mask=_pad(batch, torch.ones_like(batch.inputs)),
         labels=batch.labels,
     )
-    _, logits = encode_and_classify(ours, batch)
+    _, logits = ours.label(batch.inputs, batch.segments, batch.layout, batch.last)
     torch.testing.assert_close(logits, found.logits, rtol=0, atol=TOLERANCE[dtype])
     sums = measure_classification(ours, batch, label_smoothing=0.0, auxiliary=0.5)
     loss = sums.join(len(batch.labels), len(batch.labels)) / len(batch.labels)
@@ -176,7 +176,7 @@ def test_gpts_logits_losses_and_gradients(
     inputs = _pad(batch, batch.inputs)
     is_token = _pad(batch, torch.ones_like(batch.inputs))
     found = theirs(input_ids=inputs, attention_mask=is_token)
-    _, logits = encode_and_classify(ours, batch)
+    _, logits = ours.label(batch.inputs, batch.segments, batch.layout, batch.last)
     torch.testing.assert_close(logits, found.logits, rtol=0, atol=TOLERANCE[dtype])
 
     their_tokens = predicting(input_ids=inputs, attention_mask=is_token).logits

@@ -81,7 +81,7 @@ def test_in_batches_as_one_by_one(tmp_path: Path, kind: str, *, has_pairs: bool)
         layout = PaddedLayout.without_padding(text)
         is_second = (torch.arange(len(tokens)) > len(first) + 1).long()[None] * has_pairs
         with torch.no_grad():
-            logits = model.label(text, is_second, layout, torch.tensor([len(tokens) - 1]))
+            _, logits = model.label(text, is_second, layout, torch.tensor([len(tokens) - 1]))
         expected = dict(zip(LABELS, logits.softmax(-1)[0].tolist(), strict=True))
         assert one.probabilities == pytest.approx(expected, abs=1e-5)
         assert one.label == max(expected, key=expected.get)

@@ -67,7 +67,8 @@ def test_the_loss_is_that_of_each_text_alone(tiny_run_of) -> None:
         tokens = data.train.gather(np.array([row]))["text"].tokens
         text = torch.tensor([[BOS, *tokens.tolist()]])
         layout = PaddedLayout.without_padding(text)
-        logits = model.classify(model(text, torch.zeros_like(text), layout), layout)
+        last = torch.tensor([text.shape[1] - 1])
+        _, logits = model.label(text, torch.zeros_like(text), layout, last)
         expected += cross_entropy(logits, torch.tensor([data.train_labels[row]])).item()
     found = sum(objective.loss(batch).loss.item() for batch in update.batches())
     assert found == pytest.approx(expected, rel=1e-10)
@@ -105,8 +106,8 @@ def test_the_auxiliary_loss_is_half_the_mean_over_tokens(tiny_run_of) -> None:
         assert text[-1] == EOS
         text = torch.tensor([[BOS, *text[:-1], extract]])
         layout = PaddedLayout.without_padding(text)
-        states = model(text, layout)
-        logits = model.classify(states, layout, torch.tensor([text.shape[1] - 1]))
+        last = torch.tensor([text.shape[1] - 1])
+        states, logits = model.label(text, torch.zeros_like(text), layout, last)
         labels += cross_entropy(logits, torch.tensor([data.train_labels[row]])).item()
         of_tokens = model.output_embedding.project(states[0, :-1], model.output_bias)
         tokens += cross_entropy(of_tokens, text[0, 1:], reduction="sum").item()
