@@ -7,7 +7,7 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.flags import FlagFinder, ScoredLine
 from mtkit.inference.line import TextModel
 from mtkit.inference.request import Request
-from mtkit.inference.translation import Hypothesis, Translation, WordAlignment
+from mtkit.inference.translation import Translation, WordAlignment
 from mtkit.recipe.flags import Flags
 
 find_by = lru_cache(maxsize=8)(FlagFinder)
@@ -39,16 +39,10 @@ class LineFlagger:
             best.text,
             source,
             target,
-            mean_log_probability=_find_mean(best),
+            mean_log_probability=best.mean_log_probability,
             coverage=None if best.alignment is None else measure_coverage(text, best.alignment),
         )
         return replace(translation, flags=find_by(settings).find(found))
-
-
-def _find_mean(hypothesis: Hypothesis) -> float | None:
-    """Returns the mean log-probability per token; None without tokens."""
-    num_tokens = len(hypothesis.token_ids)
-    return hypothesis.log_probability / num_tokens if num_tokens else None
 
 
 def measure_coverage(line: str, alignment: WordAlignment) -> float | None:

@@ -127,6 +127,12 @@ class Hypothesis:
         return not self.is_finished
 
     @property
+    def mean_log_probability(self) -> float | None:
+        """Mean natural log-probability of a token; None without tokens."""
+        num_tokens = len(self.token_log_probabilities) or len(self.token_ids)
+        return self.log_probability / num_tokens if num_tokens else None
+
+    @property
     def links(self) -> tuple[WordLink, ...]:
         """The linked words; empty without alignments."""
         return () if self.alignment is None else self.alignment.links

@@ -1,7 +1,6 @@
 """Translates the lines of a corpus, and reports which translations are dropped."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -48,7 +47,7 @@ class LineTeacher:
             texts,
             reasons,
             self._score(lines, texts, reasons),
-            np.array([_mean_log_probability(each) for each in found]),
+            _list_log_probabilities(found),
             self._teacher.summary,
         )
 
@@ -93,7 +92,7 @@ class LineTeacher:
         chosen = [index for index, reason in enumerate(reasons) if not reason]
         pairs = [(put_tag(self._tag, lines[index].text), texts[index]) for index in chosen]
         entropies = [
-            np.array([-_mean_log_probability(each) for each in model.score(given)])
+            -_list_log_probabilities(model.score(given))
             for model, given in (
                 (self._teacher, pairs),
                 (self._checker, [(texts[index], lines[index].text) for index in chosen]),
@@ -103,11 +102,9 @@ class LineTeacher:
         return scores
 
 
-def _mean_log_probability(found: Translation) -> float:
-    """Returns the mean log-probability of the best candidate's tokens; NaN without any."""
-    best = found.candidates[0]
-    count = len(best.token_log_probabilities)
-    return best.log_probability / count if count else math.nan
+def _list_log_probabilities(found: Iterable[Translation]) -> np.ndarray:
+    """Returns the best candidates' mean log-probability of a token, [lines]; NaN without any."""
+    return np.array([each.candidates[0].mean_log_probability for each in found], float)
 
 
 def _open_closeness(metric: str | None) -> Callable[[str, str], float] | None:

@@ -131,7 +131,9 @@ def _describe_lines(lines: list[list[Translation]]) -> dict[str, object]:
     def read_all(read: Callable[[Translation], object]) -> list[list[object]]:
         return [[read(line) for line in of_text] for of_text in lines]
 
-    content: dict[str, object] = {"scores": read_all(_mean_log_probability)}
+    content: dict[str, object] = {
+        "scores": read_all(lambda line: line.candidates[0].mean_log_probability)
+    }
     if any(line.flags is not None for line in chain(*lines)):
         content["flags"] = read_all(lambda line: [asdict(flag) for flag in line.flags or ()])
     for key, name in (("quality", "quality"), ("released", "released"), ("models", "model")):
@@ -139,11 +141,6 @@ def _describe_lines(lines: list[list[Translation]]) -> dict[str, object]:
         if any(value is not None for value in chain(*found)):
             content[key] = found
     return content
-
-
-def _mean_log_probability(translation: Translation) -> float | None:
-    best = translation.candidates[0]
-    return best.log_probability / len(best.token_ids) if best.token_ids else None
 
 
 async def _detect(context: ServerContext, request: Request) -> Response:
