@@ -380,10 +380,10 @@ def _check_file(
 ) -> None:
     """Checks that a file and its output are given together, or neither, and differ."""
     if file is not None and output is None:
-        from mtkit.documents.translate_file import ENDINGS
+        from mtkit.documents.translate_file import EXTENSIONS
 
         name = shlex.quote(str(file))
-        lines = "" if PurePath(str(file)).suffix.lower() in ENDINGS else " --input lines"
+        lines = "" if PurePath(str(file)).suffix.lower() in EXTENSIONS else " --input lines"
         raise typer.BadParameter(
             f"name the file to write: mtkit translate {name}{lines} --output FILE; or translate "
             f"its lines: mtkit translate < {name}"

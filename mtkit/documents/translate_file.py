@@ -51,7 +51,7 @@ _FORMATS = {
     "pptx": _Format((".pptx",), read_office, xml_skeletons.office_skeleton),
     "odt": _Format((".odt",), read_office, xml_skeletons.office_skeleton),
 }
-ENDINGS = {ending: form for form, each in _FORMATS.items() for ending in each.endings}
+EXTENSIONS = {ending: form for form, each in _FORMATS.items() for ending in each.endings}
 """The format of a file by its extension."""
 FORMATS = tuple(_FORMATS)
 _PLAIN = frozenset(["text", "markdown"])
@@ -94,7 +94,7 @@ def translate_file(
 def check_output_path(output: Path, source: Path, form: str) -> None:
     """Checks that a translation can be written, in its format, and isn't the source file itself."""
     ending, own_ending = output.suffix.lower(), source.suffix.lower()
-    other = ENDINGS.get(ending, "another" if form in ARCHIVES or ending in _FOREIGN else form)
+    other = EXTENSIONS.get(ending, "another" if form in ARCHIVES or ending in _FOREIGN else form)
     is_same = ending in ("", own_ending) or {form, other} <= _PLAIN
     if other != form and not is_same and (own_ending, other) != (".xhtml", "html"):
         raise MtkitError(
@@ -133,7 +133,7 @@ def choose_format(source: Path, form: str | None) -> str:
                 f"no format '{form}'{suggest(form, FORMATS)}", f"formats: {', '.join(FORMATS)}"
             )
         return form
-    found = ENDINGS.get(source.suffix.lower())
+    found = EXTENSIONS.get(source.suffix.lower())
     if found is None:
         raise MtkitError(
             f"{source}: unknown file extension '{source.suffix}'",

@@ -78,8 +78,8 @@ class AttentionFiles:
                 continue
             if path.suffix not in endings:
                 raise MtkitError(
-                    f"{option} {path}: unknown kind of file",
-                    f"end its name in {' or '.join(endings)}",
+                    f"{option} {path}: unknown file extension",
+                    f"use {' or '.join(endings)}",
                 )
             if not path.absolute().parent.is_dir():
                 raise MtkitError(

@@ -29,7 +29,7 @@ from mtkit.serving.openapi import describe_api
 from mtkit.serving.request_errors import RequestError
 from mtkit.serving.settings import Serving
 from mtkit.serving.stored_files import FileStore
-from mtkit.serving.text_lanes import TextProcesses
+from mtkit.serving.text_pools import TextProcesses
 from mtkit.serving.translate_texts import TextTranslation
 from mtkit.version import __version__
 

@@ -15,7 +15,7 @@ from mtkit.serving.metrics import Metrics
 from mtkit.serving.request_errors import RequestError
 from mtkit.serving.settings import Serving
 from mtkit.serving.stored_files import FileStore
-from mtkit.serving.text_lanes import TextProcesses
+from mtkit.serving.text_pools import TextProcesses
 from mtkit.serving.text_tasks import ParseBody
 from mtkit.serving.translate_texts import TextTranslation
 

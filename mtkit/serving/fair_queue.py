@@ -39,7 +39,7 @@ class RenderedLine:
 
 LineRequest = Request | RenderRequest
 """A line to translate, or one to score."""
-Answer = Translation | RenderedLine | LineFault
+LineResult = Translation | RenderedLine | LineFault
 
 _MAX_ATTEMPTS = 2
 """Maximum attempts of a line whose process dies; a retry runs alone."""
@@ -60,12 +60,12 @@ class Job:
     def __init__(self, requests: Sequence[LineRequest]) -> None:
         loop = asyncio.get_running_loop()
         self.queued_at = loop.time()
-        self.done: asyncio.Future[list[Answer]] = loop.create_future()
-        self._found: list[Answer | None] = [None] * len(requests)
+        self.done: asyncio.Future[list[LineResult]] = loop.create_future()
+        self._found: list[LineResult | None] = [None] * len(requests)
         self._num_missing = len(requests)
         self.waiting = deque(QueuedLine(self, index, ask) for index, ask in enumerate(requests))
 
-    def answer(self, index: int, answer: Answer) -> None:
+    def answer(self, index: int, answer: LineResult) -> None:
         """Stores the answer to a line."""
         if self._found[index] is None:
             self._num_missing -= 1
@@ -101,7 +101,7 @@ class QueuedLine:
         request = self.ask.request if isinstance(self.ask, RenderRequest) else self.ask
         return len(request.text) + len(request.prefix)
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: LineResult) -> None:
         """Stores the line's answer."""
         self.job.answer(self.index, answer)
 

@@ -9,7 +9,7 @@ from typing import Any
 from mtkit.inference.request import LineWarning, Request
 from mtkit.inference.translation import Translation
 from mtkit.serving.catalogue import Catalogue, PathStep
-from mtkit.serving.fair_queue import Answer
+from mtkit.serving.fair_queue import LineResult
 from mtkit.serving.request_errors import LineFault, RequestError
 
 _PAUSE_SECONDS = 60.0
@@ -58,9 +58,11 @@ class Fallback:
             named[index] = replace(named[index], warnings=(*named[index].warnings, note))
         return named
 
-    async def _ask(self, step: PathStep, requests: Sequence[Request]) -> Sequence[Answer | None]:
+    async def _ask(
+        self, step: PathStep, requests: Sequence[Request]
+    ) -> Sequence[LineResult | None]:
         """Returns the answers; None if there are none for now."""
-        loop, answers = asyncio.get_running_loop(), list[Answer]()
+        loop, answers = asyncio.get_running_loop(), list[LineResult]()
         if loop.time() >= self._paused_until:
             with suppress(RequestError, TimeoutError):
                 async with asyncio.timeout(self._seconds):

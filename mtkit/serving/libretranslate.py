@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from mtkit.documents.translate_file import ENDINGS
+from mtkit.documents.translate_file import EXTENSIONS
 from mtkit.inference.translation import Translation
 from mtkit.serving.access import Caller, check_lengths
 from mtkit.serving.bodies import DetectBody, TranslateBody, UploadForm
@@ -167,7 +167,7 @@ async def _translate_file(context: ServerContext, request: Request) -> Response:
         raise RequestError(400, "Invalid request: empty file")
     name = PurePosixPath(form.name.replace("\\", "/")).name
     ending = PurePosixPath(name).suffix
-    if ending.lower() not in ENDINGS:
+    if ending.lower() not in EXTENSIONS:
         raise RequestError(400, "Invalid request: file format not supported")
     target = context.catalogue.resolve(form.fields["target"])
     request.state.characters = len(form.content)
@@ -196,7 +196,7 @@ async def _translate_file(context: ServerContext, request: Request) -> Response:
 async def _describe_settings(context: ServerContext, _: Request) -> Response:
     settings = context.settings
     target = _choose_target(context)
-    endings = sorted(ENDINGS) if settings.max_file_bytes else []
+    endings = sorted(EXTENSIONS) if settings.max_file_bytes else []
     return JSONResponse(
         {
             "charLimit": settings.max_characters,

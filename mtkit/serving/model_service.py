@@ -15,10 +15,10 @@ from mtkit.model.alignment_head import has_alignments
 from mtkit.model.config import read_config, read_settings
 from mtkit.recipe.inference import Inference
 from mtkit.serving.fair_queue import (
-    Answer,
     FairQueue,
     Job,
     LineRequest,
+    LineResult,
     QueuedLine,
     QueueFullError,
     RenderedLine,
@@ -145,7 +145,7 @@ class ModelService:
         """Returns its process's memory; 0 without one."""
         return self._worker.measure_bytes() if self._worker is not None else 0
 
-    async def answer(self, requests: Sequence[LineRequest]) -> list[Answer]:
+    async def answer(self, requests: Sequence[LineRequest]) -> list[LineResult]:
         """Returns the answer to each line. A caller that is cancelled leaves the queue.
 
         Raises:
@@ -343,7 +343,10 @@ class ModelService:
         self._pump()
 
     async def _run(
-        self, worker: WorkerProcess, lines: list[QueuedLine], work: "asyncio.Future[list[Answer]]"
+        self,
+        worker: WorkerProcess,
+        lines: list[QueuedLine],
+        work: "asyncio.Future[list[LineResult]]",
     ) -> None:
         loop = asyncio.get_running_loop()
         started_at = loop.time()
@@ -382,7 +385,9 @@ class ModelService:
             seconds = max(seconds, len(lines) * (2 + llm.retries) * limits.attempts * wait)
         return seconds
 
-    def _end_on_timeout(self, worker: WorkerProcess, work: "asyncio.Future[list[Answer]]") -> None:
+    def _end_on_timeout(
+        self, worker: WorkerProcess, work: "asyncio.Future[list[LineResult]]"
+    ) -> None:
         """Ends a process whose batch takes too long; its lines are tried one by one."""
         if not work.done():
             warn(f"{self.model.name}: a batch timed out; the process is killed")
@@ -391,14 +396,14 @@ class ModelService:
                 self._worker, self._has_answered = None, True
             worker.end()
 
-    def _count(self, answers: Sequence[Answer], elapsed: float) -> None:
+    def _count(self, answers: Sequence[LineResult], elapsed: float) -> None:
         name, metrics = self.model.name, self._metrics
         metrics.batch_lines.labels(name).observe(len(answers))
         metrics.batch_seconds.labels(name).observe(elapsed)
         metrics.tokens.labels(name).inc(sum(map(_count_tokens, answers)))
 
 
-def _count_tokens(answer: Answer) -> int:
+def _count_tokens(answer: LineResult) -> int:
     match answer:
         case Translation():
             return len(answer.candidates[0].token_ids)

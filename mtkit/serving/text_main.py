@@ -20,7 +20,7 @@ _STACK_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class ProcessLimits:
-    """What a process of a lane may use.
+    """What a process of a pool may use.
 
     Attributes:
         num_tasks: Parallel tasks.

@@ -210,7 +210,7 @@ class FairSemaphore:
                 del self._waiting[caller]
 
 
-class Lane:
+class ProcessPool:
     """Processes for one kind of task.
 
     Args:
@@ -229,10 +229,10 @@ class Lane:
         self._is_single = limits.num_tasks == 1
         self._starting = asyncio.Lock()
         self._starts: set[asyncio.Task[TextProcess]] = set()
-        self._isolated: Lane | None = None
+        self._isolated: ProcessPool | None = None
         if repeats:
             alone = replace(limits, num_tasks=1)
-            self._isolated = Lane(name, alone, _NUM_ISOLATED_PROCESSES, repeats=False)
+            self._isolated = ProcessPool(name, alone, _NUM_ISOLATED_PROCESSES, repeats=False)
 
     async def run(
         self, task: Task, caller: str, answer: Answer | None = None, *, seconds: float

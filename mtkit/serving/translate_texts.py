@@ -6,18 +6,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mtkit.console import warn
-from mtkit.documents.translate_file import ENDINGS
+from mtkit.documents.translate_file import EXTENSIONS
 from mtkit.inference.request import BAD_ANSWER, Request
 from mtkit.inference.translation import Hypothesis, Translation
 from mtkit.model.config import read_settings
 from mtkit.recipe.inference import Inference
 from mtkit.serving.catalogue import Catalogue, ModelPath, PathStep
 from mtkit.serving.detection import SAMPLE_CHARACTERS, Detected
-from mtkit.serving.fair_queue import Answer, LineRequest, RenderedLine, RenderRequest
+from mtkit.serving.fair_queue import LineRequest, LineResult, RenderedLine, RenderRequest
 from mtkit.serving.fallback import Fallback
 from mtkit.serving.model_service import ModelService
 from mtkit.serving.request_errors import LineFault, RequestError
-from mtkit.serving.text_lanes import TextProcesses
+from mtkit.serving.text_pools import TextProcesses
 from mtkit.serving.text_tasks import (
     DetectionQuestion,
     Route,
@@ -214,7 +214,9 @@ class TextTranslation:
         found = await self._ask(step.service, [RenderRequest(each, scores) for each in requests])
         return [each for each in found if isinstance(each, RenderedLine)]
 
-    async def _ask(self, service: ModelService, requests: Sequence[LineRequest]) -> list[Answer]:
+    async def _ask(
+        self, service: ModelService, requests: Sequence[LineRequest]
+    ) -> list[LineResult]:
         await self.catalogue.make_ready(service)
         if len(requests) > _MANY_LINES:
             # They took milliseconds to make: other tasks run first.
@@ -244,8 +246,8 @@ class TextTranslation:
         Raises:
             RequestError: The format is unknown, a document is damaged, or there is too much text.
         """
-        kind = ENDINGS.get(form.lower(), form)
-        if kind not in ENDINGS.values():
+        kind = EXTENSIONS.get(form.lower(), form)
+        if kind not in EXTENSIONS.values():
             raise RequestError(400, "Invalid request: file format not supported")
         target = self.catalogue.resolve(target)
         known: ResolvedPath | None = None

@@ -21,7 +21,7 @@ from mtkit.inference.translation import Translation
 from mtkit.inference.translator import Translator
 from mtkit.llm import is_llm_file
 from mtkit.recipe.inference import Inference
-from mtkit.serving.fair_queue import Answer, LineRequest, RenderedLine, RenderRequest
+from mtkit.serving.fair_queue import LineRequest, LineResult, RenderedLine, RenderRequest
 from mtkit.serving.messages import (
     limit_memory,
     measure_allocated,
@@ -88,7 +88,7 @@ def open_source(source: ModelSource) -> tuple[Translator, ModelLoaded]:
 
 def answer_batch(
     translator: Translator, requests: Sequence[LineRequest], *, is_llm: bool = False
-) -> list[Answer]:
+) -> list[LineResult]:
     """Returns the answer to each line of any callers; an invalid line doesn't affect others."""
     answers = _answer_plain(translator, requests, is_llm=is_llm)
     return [
@@ -101,7 +101,7 @@ def answer_batch(
 
 def _answer_plain(
     translator: Translator, asked: Sequence[LineRequest], *, is_llm: bool
-) -> list[Answer]:
+) -> list[LineResult]:
     requests = [ask.request if isinstance(ask, RenderRequest) else ask for ask in asked]
     given = [
         index for index, ask in enumerate(asked) if isinstance(ask, RenderRequest) and ask.scores
@@ -125,7 +125,7 @@ def _answer_plain(
     return [*restore_order((rest, given), (translated, scored))]
 
 
-def _cut(answers: Sequence[Answer]) -> Iterator[tuple[Sequence[Answer], bool]]:
+def _cut(answers: Sequence[LineResult]) -> Iterator[tuple[Sequence[LineResult], bool]]:
     """Yields some answers at a time, and whether they are the last."""
     # The server reads each message in milliseconds.
     first = num_candidates = 0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mtkit.child_processes import describe_end
 from mtkit.errors import MtkitError
-from mtkit.serving.fair_queue import Answer, LineRequest
+from mtkit.serving.fair_queue import LineRequest, LineResult
 from mtkit.serving.messages import ChildProcess, start_process
 from mtkit.serving.worker_main import ModelLoaded, ModelSource
 
@@ -31,8 +31,8 @@ class WorkerProcess(ChildProcess):
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         super().__init__(process)
         self._numbers = itertools.count()
-        self._running: dict[int, asyncio.Future[list[Answer]]] = {}
-        self._found: dict[int, list[Answer]] = {}
+        self._running: dict[int, asyncio.Future[list[LineResult]]] = {}
+        self._found: dict[int, list[LineResult]] = {}
         self.death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._reading: asyncio.Task[None] | None = None
 
@@ -65,10 +65,10 @@ class WorkerProcess(ChildProcess):
         """Running batches."""
         return len(self._running)
 
-    def work(self, requests: Sequence[LineRequest]) -> "asyncio.Future[list[Answer]]":
+    def work(self, requests: Sequence[LineRequest]) -> "asyncio.Future[list[LineResult]]":
         """Returns a future of a batch's answers, or of a `WorkerDiedError`."""
         number = next(self._numbers)
-        answers: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
+        answers: asyncio.Future[list[LineResult]] = asyncio.get_running_loop().create_future()
         if self.death.done():
             answers.set_exception(WorkerDiedError(self.death.result()))
             return answers

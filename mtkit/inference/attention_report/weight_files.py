@@ -11,7 +11,7 @@ from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.inference.attention import KINDS, HeadFigures, LineAttention
 
-ENDINGS = (".json", ".safetensors")
+EXTENSIONS = (".json", ".safetensors")
 
 
 def write_numbers(path: Path, lines: Sequence[LineAttention], heads: Sequence[HeadFigures]) -> None:
@@ -50,4 +50,4 @@ def write_numbers(path: Path, lines: Sequence[LineAttention], heads: Sequence[He
         }
         write_atomically(path, save(tensors, metadata))
     else:
-        raise MtkitError(f"{path}: unknown file extension", f"use {' or '.join(ENDINGS)}")
+        raise MtkitError(f"{path}: unknown file extension", f"use {' or '.join(EXTENSIONS)}")

@@ -20,7 +20,7 @@ from mtkit.inference.request import Request
 from mtkit.inference.translation import Hypothesis, Translation
 from mtkit.recipe.inference import Inference
 from mtkit.serving.app import make_app, make_context
-from mtkit.serving.fair_queue import Answer, LineRequest, RenderedLine, RenderRequest
+from mtkit.serving.fair_queue import LineRequest, LineResult, RenderedLine, RenderRequest
 from mtkit.serving.keys import KeyRing
 from mtkit.serving.model_service import ServedModel
 from mtkit.serving.request_errors import LineFault
@@ -59,7 +59,7 @@ class FakeWorker:
         self.batches: list[list[LineRequest]] = []
         self.death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.is_held = False
-        self._running: list[tuple[asyncio.Future[list[Answer]], list[LineRequest]]] = []
+        self._running: list[tuple[asyncio.Future[list[LineResult]], list[LineRequest]]] = []
 
     @classmethod
     async def start(cls, source: ModelSource) -> "FakeWorker":
@@ -72,9 +72,9 @@ class FakeWorker:
     def num_running(self) -> int:
         return len(self._running)
 
-    def work(self, asks: list[LineRequest]) -> "asyncio.Future[list[Answer]]":
+    def work(self, asks: list[LineRequest]) -> "asyncio.Future[list[LineResult]]":
         loop = asyncio.get_running_loop()
-        answers: asyncio.Future[list[Answer]] = loop.create_future()
+        answers: asyncio.Future[list[LineResult]] = loop.create_future()
         if self.death.done():
             answers.set_exception(WorkerDiedError(self.death.result()))
             return answers
@@ -110,7 +110,7 @@ class FakeWorker:
         for answers, _ in running:
             answers.set_exception(WorkerDiedError("was killed by SIGKILL"))
 
-    def answer(self, ask: LineRequest) -> Answer:
+    def answer(self, ask: LineRequest) -> LineResult:
         request = request_of(ask)
         if _is_given(ask):
             found = Hypothesis((5, 3), -1.5, -1.0, is_finished=True, text=request.prefix)

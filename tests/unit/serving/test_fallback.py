@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from mtkit.inference.translation import Translation
-from mtkit.serving.fair_queue import Answer, LineRequest
+from mtkit.serving.fair_queue import LineRequest, LineResult
 from mtkit.serving.model_service import ServedModel
 from mtkit.serving.request_errors import LineFault
 from mtkit.serving.worker_process import WorkerProcess
@@ -22,7 +22,7 @@ SEVERAL = ("eng_Latn", "deu_Latn")
 class Answering(FakeWorker):
     """Flags as the first model; as the fallback only lines that say BOTH, and it may be down."""
 
-    def answer(self, ask: LineRequest) -> Answer:
+    def answer(self, ask: LineRequest) -> LineResult:
         found, text = super().answer(ask), request_of(ask).text
         if self.source.folder.name != "chat":
             return found

@@ -13,7 +13,7 @@ import pytest
 
 from mtkit.serving.request_errors import RequestError
 from mtkit.serving.text_main import ProcessLimits
-from mtkit.serving.text_process import FairSemaphore, Lane
+from mtkit.serving.text_process import FairSemaphore, ProcessPool
 from mtkit.serving.text_tasks import AskServer
 
 pytestmark = pytest.mark.text_processes
@@ -85,18 +85,18 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 def test_a_task_that_hangs_ends_and_the_others_are_done_again(tmp_path: Path) -> None:
     async def main() -> None:
-        lane = Lane("texts", ProcessLimits(4, _MEMORY), 1)
+        pool = ProcessPool("texts", ProcessLimits(4, _MEMORY), 1)
         noted = tmp_path / "noted"
         # Imports are done before the time is short.
-        await lane.run(Note(noted), "a", answer, seconds=30)
-        hanging = asyncio.create_task(lane.run(Hang(), "a", seconds=1))
-        other = asyncio.create_task(lane.run(Note(noted, 1.5), "b", answer, seconds=30))
+        await pool.run(Note(noted), "a", answer, seconds=30)
+        hanging = asyncio.create_task(pool.run(Hang(), "a", seconds=1))
+        other = asyncio.create_task(pool.run(Note(noted, 1.5), "b", answer, seconds=30))
         with pytest.raises(RequestError, match="too much time"):
             await hanging
         assert await other == "answer to a question"
         assert noted.read_text().count("run") >= 2
-        assert await lane.run(Note(noted), "a", answer, seconds=30) == "answer to a question"
-        await lane.close()
+        assert await pool.run(Note(noted), "a", answer, seconds=30) == "answer to a question"
+        await pool.close()
 
     run(main())
 
@@ -110,38 +110,38 @@ def find_processes() -> list[psutil.Process]:
 def test_a_process_that_dies_says_nothing_of_its_tasks(tmp_path: Path) -> None:
     async def main() -> None:
         for num_tasks in (1, 4):
-            lane = Lane("texts", ProcessLimits(num_tasks, _MEMORY), 1)
+            pool = ProcessPool("texts", ProcessLimits(num_tasks, _MEMORY), 1)
             noted = tmp_path / f"noted {num_tasks}"
-            await lane.run(Note(noted), "a", answer, seconds=30)
-            running = asyncio.create_task(lane.run(Note(noted, 0.5), "a", answer, seconds=30))
+            await pool.run(Note(noted), "a", answer, seconds=30)
+            running = asyncio.create_task(pool.run(Note(noted, 0.5), "a", answer, seconds=30))
             while noted.read_text() != "run\n" * 2:
                 await asyncio.sleep(0.01)
             [process] = find_processes()
             process.kill()
             assert await running == "answer to a question"
-            await lane.close()
+            await pool.close()
 
     run(main())
 
 
 def test_a_task_of_too_much_memory_ends_alone(tmp_path: Path) -> None:
     async def main() -> None:
-        lane = Lane("texts", ProcessLimits(2, _MEMORY), 1)
+        pool = ProcessPool("texts", ProcessLimits(2, _MEMORY), 1)
         with pytest.raises(RequestError, match="too much memory"):
-            await lane.run(Allocate(2 * _MEMORY), "a", seconds=30)
-        assert await lane.run(Allocate(_MEMORY // 4), "a", seconds=30) == _MEMORY // 4
-        await lane.close()
+            await pool.run(Allocate(2 * _MEMORY), "a", seconds=30)
+        assert await pool.run(Allocate(_MEMORY // 4), "a", seconds=30) == _MEMORY // 4
+        await pool.close()
 
     run(main())
 
 
 def test_a_bug_is_told_without_the_text(capfd: pytest.CaptureFixture[str]) -> None:
     async def main() -> None:
-        lane = Lane("texts", ProcessLimits(2, _MEMORY), 1)
+        pool = ProcessPool("texts", ProcessLimits(2, _MEMORY), 1)
         with pytest.raises(RequestError, match="internal error") as fault:
-            await lane.run(Fail("a secret text"), "a", seconds=30)
+            await pool.run(Fail("a secret text"), "a", seconds=30)
         assert fault.value.status == 500
-        await lane.close()
+        await pool.close()
 
     run(main())
     printed = capfd.readouterr().err
@@ -155,32 +155,32 @@ def test_what_an_answer_raises_ends_the_task(tmp_path: Path) -> None:
 
     async def main() -> None:
         for num_tasks in (1, 2):
-            lane = Lane("texts", ProcessLimits(num_tasks, _MEMORY), 1)
+            pool = ProcessPool("texts", ProcessLimits(num_tasks, _MEMORY), 1)
             with pytest.raises(RequestError, match="full"):
-                await lane.run(Note(tmp_path / "noted"), "a", refuse, seconds=30)
-            found = await lane.run(Note(tmp_path / "noted"), "a", answer, seconds=30)
+                await pool.run(Note(tmp_path / "noted"), "a", refuse, seconds=30)
+            found = await pool.run(Note(tmp_path / "noted"), "a", answer, seconds=30)
             assert found == "answer to a question"
-            await lane.close()
+            await pool.close()
 
     run(main())
 
 
 def test_who_leaves_keeps_the_turn_until_the_task_has_ended(tmp_path: Path) -> None:
     async def main() -> None:
-        lane = Lane("texts", ProcessLimits(2, _MEMORY), 1)
+        pool = ProcessPool("texts", ProcessLimits(2, _MEMORY), 1)
         noted = tmp_path / "noted"
         left = [
-            asyncio.create_task(lane.run(NoteBoth(noted, 1.0), "a", answer, seconds=30))
+            asyncio.create_task(pool.run(NoteBoth(noted, 1.0), "a", answer, seconds=30))
             for _ in range(2)
         ]
         while not noted.exists() or noted.read_text() != "run\n" * 2:
             await asyncio.sleep(0.01)
         for each in left:
             each.cancel()
-        assert await lane.run(NoteBoth(noted), "a", answer, seconds=30) == "answer to a question"
+        assert await pool.run(NoteBoth(noted), "a", answer, seconds=30) == "answer to a question"
         # Both places were taken: the third began when one of the two had ended.
         assert noted.read_text().split()[:3] == ["run", "run", "end"]
-        await lane.close()
+        await pool.close()
 
     run(main())
 

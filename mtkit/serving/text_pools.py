@@ -8,7 +8,7 @@ from mtkit.serving.detection import SAMPLE_CHARACTERS, Detected
 from mtkit.serving.request_errors import RequestError
 from mtkit.serving.settings import Serving
 from mtkit.serving.text_main import ProcessLimits
-from mtkit.serving.text_process import Answer, Lane
+from mtkit.serving.text_process import Answer, ProcessPool
 from mtkit.serving.text_tasks import (
     DetectLanguage,
     ParseBody,
@@ -33,11 +33,11 @@ class TextProcesses:
 
     def __init__(self, settings: Serving) -> None:
         self._settings = settings
-        self._quick = Lane("short texts", ProcessLimits(128, _QUICK_BYTES), 1)
-        self._texts = Lane("long texts", ProcessLimits(8, _MANY_BYTES), 2)
-        self._bodies = Lane("large requests", ProcessLimits(1, _QUICK_BYTES), 1)
-        self._strangers = Lane("requests without a key", ProcessLimits(1, _QUICK_BYTES), 1)
-        self._files = Lane(
+        self._quick = ProcessPool("short texts", ProcessLimits(128, _QUICK_BYTES), 1)
+        self._texts = ProcessPool("long texts", ProcessLimits(8, _MANY_BYTES), 2)
+        self._bodies = ProcessPool("large requests", ProcessLimits(1, _QUICK_BYTES), 1)
+        self._strangers = ProcessPool("requests without a key", ProcessLimits(1, _QUICK_BYTES), 1)
+        self._files = ProcessPool(
             "files",
             ProcessLimits(1, settings.file_memory_mib << 20, _FILE_NICENESS),
             settings.file_processes,
@@ -51,8 +51,8 @@ class TextProcesses:
 
     async def parse(self, task: ParseBody, caller: str, *, is_known: bool) -> Any:
         """Returns a request's body; `is_known` callers have shown a key, or need none."""
-        lane = self._bodies if is_known else self._strangers
-        return await lane.run(task, caller, seconds=self._allow(len(task.content)))
+        pool = self._bodies if is_known else self._strangers
+        return await pool.run(task, caller, seconds=self._allow(len(task.content)))
 
     async def detect(self, text: str, languages: tuple[str, ...], caller: str) -> list[Detected]:
         """Returns the possible languages of a text, as `detect_language` does."""
@@ -65,8 +65,8 @@ class TextProcesses:
     ) -> TranslatedTexts:
         """Returns the translations of texts."""
         length = sum(map(len, task.texts))
-        lane = self._quick if length <= _QUICK_CHARACTERS else self._texts
-        translated: TranslatedTexts = await lane.run(
+        pool = self._quick if length <= _QUICK_CHARACTERS else self._texts
+        translated: TranslatedTexts = await pool.run(
             task, caller, answer, seconds=self._allow(length)
         )
         return translated
@@ -81,16 +81,16 @@ class TextProcesses:
             and length <= _SHORT_CHARACTERS
             and sum(content.count(b"<") for content in task.contents) <= _FEW_TAGS
         )
-        lane = self._texts if is_short else self._files
-        translated: list[TranslatedDocument] = await lane.run(
+        pool = self._texts if is_short else self._files
+        translated: list[TranslatedDocument] = await pool.run(
             task, caller, answer, seconds=self._allow(length)
         )
         return translated
 
     async def close(self) -> None:
         """Ends all processes."""
-        lanes = (self._quick, self._texts, self._bodies, self._strangers, self._files)
-        await asyncio.gather(*(lane.close() for lane in lanes))
+        pools = (self._quick, self._texts, self._bodies, self._strangers, self._files)
+        await asyncio.gather(*(pool.close() for pool in pools))
 
     def _allow(self, length: int) -> float:
         """Returns a task's timeout between two questions, in seconds."""
