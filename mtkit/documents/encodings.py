@@ -1,6 +1,5 @@
 """Decodes and encodes documents, and updates the encodings that they declare."""
 
-import codecs
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,12 +8,8 @@ import webencodings
 
 from mtkit.documents.formats.html_elements import read_attributes
 from mtkit.errors import MtkitError
+from mtkit.text.string_files.read_strings import find_byte_order_mark
 
-_MARKS = {
-    codecs.BOM_UTF8: "utf-8",
-    codecs.BOM_UTF16_LE: "utf-16-le",
-    codecs.BOM_UTF16_BE: "utf-16-be",
-}
 _XML = re.compile(r"""\A\s*+<\?xml\s[^<>]*?encoding\s*+=\s*+["']([A-Za-z0-9._:-]++)["']""")
 _HTML = re.compile(
     r"""<!--(?:.*?-->|.*+)|<(script|style|title|textarea)\b(?:.*?</\1|.*+)"""
@@ -64,8 +59,7 @@ def decode_document(content: bytes, form: str) -> tuple[str, DocumentEncoding]:
     Raises:
         MtkitError: It has another encoding without declaring it.
     """
-    mark = next((each for each in _MARKS if content.startswith(each)), b"")
-    name = _MARKS.get(mark, "utf-8")
+    mark, name = find_byte_order_mark(content)
     try:
         return content[len(mark) :].decode(name), DocumentEncoding(mark, name, form)
     except UnicodeDecodeError as error:

@@ -83,19 +83,23 @@ def read_strings(content: bytes, form: str) -> Iterator[KeyedString]:
             yield string
 
 
+def find_byte_order_mark(content: bytes) -> tuple[bytes, str]:
+    """Returns a file's byte order mark, and its encoding; without one empty, and UTF-8."""
+    mark = next((each for each in _BYTE_ORDER_MARKS if content.startswith(each)), b"")
+    return mark, _BYTE_ORDER_MARKS.get(mark, "utf-8")
+
+
 def _decode(content: bytes, fallback: str = "") -> str:
     """Returns a file's text, decoded by its BOM, as UTF-8, or as it declares."""
-    mark = next((each for each in _BYTE_ORDER_MARKS if content.startswith(each)), b"")
+    mark, name = find_byte_order_mark(content)
     try:
-        return content[len(mark) :].decode(_BYTE_ORDER_MARKS.get(mark, "utf-8"))
+        return content[len(mark) :].decode(name)
     except UnicodeDecodeError as error:
         found = webencodings.lookup(fallback) if fallback else _find_declared(content[:_HEAD])
         line = content.count(b"\n", 0, len(mark) + error.start) + 1
         if found is None or mark:
-            name = _BYTE_ORDER_MARKS.get(mark, "utf-8").upper()
-            raise MtkitError(
-                f"line {line}: invalid {name}", "convert it to UTF-8: iconv"
-            ) from error
+            fault = f"line {line}: invalid {name.upper()}"
+            raise MtkitError(fault, "convert it to UTF-8: iconv") from error
     try:
         return str(found.codec_info.decode(content, "strict")[0])
     except UnicodeDecodeError as error:
