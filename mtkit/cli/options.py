@@ -73,7 +73,8 @@ DeviceOption = Annotated[
     ),
 ]
 SourceOption = Annotated[
-    str, declare_option("--from", "CODE", "Source language, for a model of several: en, eng_Latn.")
+    str,
+    declare_option("--from", "CODE", "Source language, for a multilingual model: en, eng_Latn."),
 ]
 TargetOption = Annotated[
     str, declare_option("--to", "CODE", "Target language, for a multilingual model.")
