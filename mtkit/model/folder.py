@@ -157,7 +157,7 @@ def load_model_folder(
     """Returns a model folder's model, its network on a device.
 
     With `in_int8` matrix products use 8-bit integers, for inference on the CPU; the fp32 network is
-    never entirely in memory.
+    never entirely in memory. An adapter's stays in fp32.
     """
     opened = open_model_folder(folder)
     if in_int8 and not is_adapter(folder):

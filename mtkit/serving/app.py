@@ -34,7 +34,7 @@ from mtkit.serving.translate_texts import TextTranslation
 from mtkit.version import __version__
 
 _KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_ACCEPTED = "mtkit.lets_in"
+_ACCEPTED = "mtkit.accepted"
 _CLIENT_CLOSED_REQUEST = 499
 """nginx's status for a client that disconnected; only logged."""
 

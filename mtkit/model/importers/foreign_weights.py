@@ -64,7 +64,8 @@ def _find_parts(folder: SourceFolder, index: Path) -> list[Path]:
         raise MtkitError(f"{index}: no files named in weight_map", _COPY_AGAIN)
     names = sorted({str(name) for name in of_tensors.values()})
     if len(names) > _MAX_PARTS or any("/" in name or "\\" in name for name in names):
-        raise MtkitError(f"{index}: weight_map names files outside this folder", _COPY_AGAIN)
+        fault = f"weight_map names files outside this folder, or more than {_MAX_PARTS:,} files"
+        raise MtkitError(f"{index}: {fault}", _COPY_AGAIN)
     return [folder.need(name) for name in names]
 
 
