@@ -50,8 +50,7 @@ def declare_count(flag: str, meaning: str) -> Any:
 
 
 _NEED_THE_MODEL = ("align", "attend", "serve", "translate")
-_MODEL_PARTS = ("model", "export")
-"""Subfolders of a workspace in an object store that these commands fetch."""
+"""Commands that fetch only `model/` of a workspace in an object store."""
 GpusOption = Annotated[
     int | None,
     declare_count("--gpus", "Train on N GPUs of this machine. Default: one, if there is one."),
@@ -142,7 +141,7 @@ def with_run(command: Callable[..., None]) -> Callable[..., None]:
             return
         from mtkit.stored_folder import working_copy
 
-        parts = _MODEL_PARTS if command.__name__ in _NEED_THE_MODEL else ()
+        parts = ("model",) if command.__name__ in _NEED_THE_MODEL else ()
         with working_copy(workspace, parts) as folder:
             run = RunOptions(recipe, folder, changes, workspace)
             command(*arguments, run=run, **options)

@@ -12,7 +12,7 @@ def run(
     gpus: GpusOption = None,
     processes: ProcessesOption = None,
 ) -> None:
-    """Prepare, train, average, export, translate and score, skipping what is up to date.
+    """Prepare, train, average, translate and score, skipping what is up to date.
 
     Scores go to stderr as a table, and tab-separated to stdout if that is a pipe or a file.
     """
