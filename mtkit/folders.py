@@ -6,7 +6,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from mtkit.errors import MtkitError, is_disk_full
@@ -133,24 +133,14 @@ def remove_folder(folder: Path) -> None:
 def exclusive_lock(folder: Path, what: str) -> Iterator[None]:
     """Keeps other processes from the same work in an existing folder while the block runs.
 
-    The system releases the lock when the process ends, however it ends. Raises MtkitError if
-    another process holds it.
+    See `locked`. Raises MtkitError if another process holds the lock.
     """
-    try:
-        # Not on Windows, which can't lock a folder.
-        import fcntl  # noqa: PLC0415
-    except ModuleNotFoundError:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder / "mtkit", waits=False))
+        except BlockingIOError as error:
+            raise MtkitError(
+                f"{folder}: {what} can't start: another mtkit command is running here",
+                "wait for it to finish, or choose another folder with --workspace",
+            ) from error
         yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise MtkitError(
-            f"{folder}: {what} can't start: another mtkit command is running here",
-            "wait for it to finish, or choose another folder with --workspace",
-        ) from error
-    else:
-        yield
-    finally:
-        os.close(descriptor)

@@ -100,8 +100,7 @@ def _describe(preparation: Preparation, sample: CorpusSample) -> PreparationRepo
         epoch = _estimate_epoch(preparation, sample)
         dev_lines = read_dev_side(preparation.draft, "text" if data.is_text else "target")
     report = PreparationReport.of(
-        recipe.name,
-        recipe.training,
+        recipe,
         preparation.choice,
         found,
         epoch=epoch,

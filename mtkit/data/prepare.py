@@ -115,7 +115,7 @@ def prepare(
     `check` is called with the new data's digest before it replaces the old data, and may raise.
     `data.cleaning.selection` needs `models`, and `translated_by` needs `teachers`.
     """
-    if not is_prepared(recipe, workspace, teachers):
+    if not is_prepared(recipe, workspace, models, teachers):
         # Reported first, not after hours of cleaning or training.
         check_inputs(TokenizerChoice.of(recipe), recipe.evaluation.test_sets, models)
         check_teachers(recipe.data, teachers)
@@ -191,11 +191,16 @@ def check_teachers(data: Data, teachers: Teachers | None) -> None:
         teachers.check(corpus)
 
 
-def is_prepared(recipe: Recipe, workspace: Workspace, teachers: Teachers | None = None) -> bool:
+def is_prepared(
+    recipe: Recipe,
+    workspace: Workspace,
+    models: LanguageModels | None = None,
+    teachers: Teachers | None = None,
+) -> bool:
     """Checks that the workspace holds this recipe's data, and that input files are unchanged."""
     if read_facts(workspace).get("fingerprint") != fingerprint(recipe):
         return False
-    preparation = Preparation(recipe, workspace.data, teachers=teachers)
+    preparation = Preparation(recipe, workspace.data, models=models, teachers=teachers)
     for stage in list_stages(preparation):
         record = read_record(workspace.data / stage.name)
         if record is None or record["key"] != stage.compute_key(preparation):
@@ -224,7 +229,7 @@ def _prepare(
     recipe, data, draft = preparation.recipe, preparation.data, preparation.draft
     found, stages = preparation.found, list_stages(preparation)
     restore_retired(workspace.data)
-    if is_prepared(recipe, workspace, preparation.teachers):
+    if is_prepared(recipe, workspace, preparation.models, preparation.teachers):
         say(f"{workspace.data} is up to date: nothing to do")
         return
     say(f"preparing {recipe.name} in {workspace.data}")
@@ -251,8 +256,7 @@ def _prepare(
             remove_folder(draft)
             raise
     report = PreparationReport.of(
-        recipe.name,
-        recipe.training,
+        recipe,
         preparation.choice,
         found,
         epoch=measure_epoch(draft / "train", data, recipe.training, seed=recipe.seed),

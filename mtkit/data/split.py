@@ -238,6 +238,8 @@ def _connect(keys: Sequence[_Keys]) -> NDArray[np.int64]:
             smallest = np.full(int(column.max()) + 1, len(groups))
             np.minimum.at(smallest, column, groups)
             groups = smallest[column]
+        # The group of a group's first row joins long chains in few rounds.
+        groups = groups[groups]
         if np.array_equal(before, groups):
             return groups
 

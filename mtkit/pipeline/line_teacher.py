@@ -1,6 +1,9 @@
 """Translates the lines of a corpus, and reports which translations are dropped."""
 
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,33 +37,44 @@ class LineTeacher:
         if not lines:
             return Translated([], [], np.zeros(0), np.zeros(0))
         # A line's number seeds its sampling.
-        found = self._teacher.search(
-            [Request(put_tag(self._tag, line.text), line=line.number) for line in lines],
-            warns=False,
-        )
-        texts = [
-            self._choose(each, line.reference) for each, line in zip(found, lines, strict=True)
-        ]
-        reasons = [self._find_reason(each, text) for each, text in zip(found, texts, strict=True)]
-        self._check_round_trip(lines, texts, reasons)
-        return Translated(
-            texts,
-            reasons,
-            self._score(lines, texts, reasons),
-            _list_log_probabilities(found),
-            self._teacher.summary,
-        )
+        requests = [Request(put_tag(self._tag, line.text), line=line.number) for line in lines]
+        with one_thread():
+            found = self._teacher.search(requests, warns=False)
+            chosen = self._choose(requests, found, lines)
+            texts = [each.text for each in chosen]
+            reasons = list(map(self._find_reason, chosen))
+            self._check_round_trip(lines, texts, reasons)
+            scores = self._score(lines, texts, reasons)
+        log_probabilities = _list_log_probabilities(chosen)
+        return Translated(texts, reasons, scores, log_probabilities, self._teacher.summary)
 
-    def _choose(self, found: Translation, reference: str) -> str:
-        closeness = self._closeness
-        if closeness is None or not reference.strip():
-            return found.text
-        # The first of equals is the most probable one.
-        texts = (each.text for each in found.candidates)
-        return max(texts, key=lambda text: closeness(text, reference))
+    def _choose(
+        self,
+        requests: Sequence[Request],
+        found: Sequence[Translation],
+        lines: Sequence[TeacherLine],
+    ) -> list[Translation]:
+        """Returns each line's candidate that is closest to its reference, with its own flags."""
+        closeness, chosen = self._closeness, list(found)
+        if closeness is None:
+            return chosen
+        others = []
+        for index, (each, line) in enumerate(zip(found, lines, strict=True)):
+            if line.reference.strip():
+                # The first of equals is the most probable one.
+                scores = [closeness(one.text, line.reference) for one in each.candidates]
+                best = scores.index(max(scores))
+                others += [index] if best else []
+                chosen[index] = replace(each, candidates=each.candidates[best:])
+        if self._synthesis.drop_flagged:
+            # The search has flagged the most probable one.
+            scored = self._teacher.score([(requests[i].text, chosen[i].text) for i in others])
+            for index, each in zip(others, scored, strict=True):
+                chosen[index] = replace(chosen[index], flags=each.flags)
+        return chosen
 
-    def _find_reason(self, found: Translation, text: str) -> str:
-        if not text.strip():
+    def _find_reason(self, found: Translation) -> str:
+        if not found.text.strip():
             return "no translation"
         flags = [flag.name for flag in found.flags or ()]
         if BAD_ANSWER in flags:
@@ -105,6 +119,24 @@ class LineTeacher:
 def _list_log_probabilities(found: Iterable[Translation]) -> np.ndarray:
     """Returns the best candidates' mean log-probability of a token, [lines]; NaN without any."""
     return np.array([each.candidates[0].mean_log_probability for each in found], float)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Limits torch, if it is loaded, to one thread while the block runs.
+
+    Sums, and so the choice between equally good outputs, are then the same in any process.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _open_closeness(metric: str | None) -> Callable[[str, str], float] | None:

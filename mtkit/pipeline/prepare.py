@@ -3,8 +3,7 @@
 The models that select text run in PyTorch, which is loaded only for them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,10 +21,11 @@ from mtkit.executor import WorkerNeeds
 from mtkit.inference.engines.engine import Engine
 from mtkit.inference.predict_text import predict_text
 from mtkit.model.config import open_model_folder
-from mtkit.model.digest import reading
+from mtkit.model.digest import digest_model, reading
 from mtkit.pipeline.choose_executor import choose_executor
+from mtkit.pipeline.line_teacher import one_thread
 from mtkit.pipeline.teacher_runs import Run
-from mtkit.pipeline.teachers import ModelTeachers
+from mtkit.pipeline.teachers import ModelTeachers, estimate_needs
 from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import list_translated
 from mtkit.recipe.inference import Inference
@@ -40,7 +40,7 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
     The data of an earlier `prepare` are replaced only once everything is done. `num_workers` clean
     and tokenise, by default one per available CPU.
     """
-    models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
+    models = open_language_models(recipe)
     # Recipes that need each other are an error.
     list(Run(recipe, workspace).list_teachers())
     if recipe.cluster is not None:
@@ -91,7 +91,7 @@ def check_data_and_print(
     """
     if any(workspace.checkpoints.glob("step-*")):
         check_checkpoints(Run(recipe, workspace))
-    models = TorchLanguageModels() if recipe.data.cleaning.selection is not None else None
+    models = open_language_models(recipe)
     executor = choose_executor(None, workspace.root, num_workers)
     # Recipes that need each other are an error.
     list(Run(recipe, workspace).list_teachers())
@@ -117,14 +117,17 @@ def check_data_and_print(
     return not found.faults
 
 
+def open_language_models(recipe: Recipe) -> "TorchLanguageModels | None":
+    """Returns what runs the models that select a recipe's text; None if none do."""
+    return None if recipe.data.cleaning.selection is None else TorchLanguageModels()
+
+
 _SETTINGS = Inference(precision="fp32", processes=1)
 _BATCH_TOKENS = 2_048
 """Tokens with padding per pass on a CPU: more don't stay in its cache."""
 _BATCH_TOKENS_ON_GPU = 65_536
 _MAX_CONTEXT_TOKENS = 1_024
 """A longer line is measured in parts of this many tokens."""
-_PROCESS_BYTES = 600 << 20
-"""Memory of Python, torch and a block of text in a process, besides weights."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,10 @@ class TorchLanguageModels:
                 f"data.cleaning.selection: {folder} is a model of language {found}, and the text "
                 f"that it measures is {language}"
             )
+
+    def digest(self, folder: Path) -> str:
+        """Returns a digest of the files in a model folder that determine its outputs."""
+        return digest_model(folder)
 
     def open(self, folder: Path) -> "TorchLineScorer":
         """Returns a scorer of lines with the model in a folder."""
@@ -188,14 +195,7 @@ class TorchLanguageModels:
 
     def needs(self, folders: Sequence[Path]) -> WorkerNeeds:
         """Returns what a worker with all these models needs."""
-        # Imported here: without a selection, preparing needs no torch.
-        from mtkit.model.adapter import list_weight_files  # noqa: PLC0415
-        from mtkit.network.device import find_device  # noqa: PLC0415
-
-        files = (path for folder in set(folders) for path in list_weight_files(folder))
-        # Weights exist twice while they are loaded or reordered.
-        num_bytes = 2 * sum(path.stat().st_size for path in files) + _PROCESS_BYTES
-        return WorkerNeeds(num_bytes, on_gpu=find_device(self.device).type != "cpu")
+        return estimate_needs(folders, self.device)
 
 
 class TorchLineScorer:
@@ -209,9 +209,8 @@ class TorchLineScorer:
         from mtkit.inference.engines.open_engine import open_engine  # noqa: PLC0415
         from mtkit.network.device import find_device  # noqa: PLC0415
 
-        with _one_thread():
-            self._tokenizer = SubwordTokenizer.load(folder)
-            self._engine: Engine = open_engine([folder], _SETTINGS, device)
+        self._tokenizer = SubwordTokenizer.load(folder)
+        self._engine: Engine = open_engine([folder], _SETTINGS, device)
         is_processor = find_device(device).type == "cpu"
         self._batch_tokens = _BATCH_TOKENS if is_processor else _BATCH_TOKENS_ON_GPU
 
@@ -221,7 +220,7 @@ class TorchLineScorer:
         Both include `</s>`. A line longer than the model's positions, or than 1,024 tokens, is
         measured in parts.
         """
-        with _one_thread():
+        with one_thread():
             found = predict_text(
                 self._engine,
                 self._tokenizer,
@@ -243,13 +242,12 @@ class TorchPairJudge:
         from mtkit.inference.classify import LineClassifier  # noqa: PLC0415
 
         settings = _SETTINGS.model_copy(update={"batch_tokens": _BATCH_TOKENS})
-        with _one_thread():
-            self._classifier = LineClassifier(folder, device=device, settings=settings)
+        self._classifier = LineClassifier(folder, device=device, settings=settings)
         self._label = label
 
     def __call__(self, sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.float64]:
         """Returns the probability that each pair has another label, [pairs]."""
-        with _one_thread():
+        with one_thread():
             labelled = self._classifier.classify(sources, targets)
         return np.array([1.0 - each.probabilities[self._label] for each in labelled])
 
@@ -269,16 +267,3 @@ def damaged_weights(folder: Path) -> MtkitError:
         f"{folder}: this model's probabilities are NaN or infinite",
         "its weights are damaged: copy the complete folder again, or train it again",
     )
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Limits torch to one thread while the block runs."""
-    import torch  # noqa: PLC0415
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

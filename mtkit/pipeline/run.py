@@ -18,7 +18,7 @@ from mtkit.evaluation.report.tables import (
     warn_of_remarks,
 )
 from mtkit.pipeline.hardware import Hardware
-from mtkit.pipeline.prepare import check_checkpoints, prepare
+from mtkit.pipeline.prepare import check_checkpoints, open_language_models, prepare
 from mtkit.pipeline.score import check_named_files, score
 from mtkit.pipeline.score_files import check_metric_folder
 from mtkit.pipeline.teacher_runs import Run
@@ -83,7 +83,8 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
 
 def _prepare(run: Run) -> None:
     teachers = ModelTeachers(run.recipe, run.workspace.root)
-    if is_prepared(run.recipe, run.workspace, teachers):
+    models = open_language_models(run.recipe)
+    if is_prepared(run.recipe, run.workspace, models, teachers):
         say("prepare: up to date")
     else:
         prepare(run.recipe, run.workspace)

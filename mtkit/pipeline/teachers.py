@@ -1,6 +1,6 @@
 """Translators of corpora: model folders, servers and large language models, and their checks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ from mtkit.storage import describe_location
 from mtkit.text.languages import TranslatorLanguages
 from mtkit.workspace import Workspace
 
-_PROCESS_BYTES = 400 << 20
-"""Memory of Python and a block of text in a process, besides weights."""
+_PROCESS_BYTES = 600 << 20
+"""Memory of Python, torch and a block of text in a process, besides weights."""
 _OF_INFERENCE = WHOLE_RECIPE.of_key("inference")
 
 
@@ -112,7 +112,8 @@ class ModelTeachers:
         return {
             "names": [relative_to_root(name, root) for name in named[0].names],
             "digests": [
-                digest for each in named for digest in self._digest(each, corpus.synthesis)
+                *(digest for each in named for digest in self._digest(each, corpus.synthesis)),
+                *filter(None, [_find_tag(corpus, named[0])]),
             ],
             "licences": {
                 relative_to_root(name, root): licence
@@ -131,8 +132,7 @@ class ModelTeachers:
         synthesis = corpus.synthesis
         opened = self._open(teacher, synthesis)
         checker = self._open(checkers[0], Synthesis()) if checkers else None
-        tag = corpus.tag if not corpus.is_backwards and _knows_tag(teacher, corpus.tag) else ""
-        return LineTeacher(synthesis, opened, checker, tag)
+        return LineTeacher(synthesis, opened, checker, _find_tag(corpus, teacher))
 
     def needs(self, corpus: TranslatedCorpus) -> WorkerNeeds:
         """Returns what a worker that translates a corpus needs."""
@@ -140,18 +140,7 @@ class ModelTeachers:
         if any(each.is_remote for each in named):
             # It sends several requests at once.
             return WorkerNeeds(is_remote=True)
-        # Imported here: without such corpora, preparing needs no torch.
-        from mtkit.network.device import find_device  # noqa: PLC0415
-
-        files = (
-            path
-            for each in named
-            for folder in each.folders
-            for path in folder.glob("*.safetensors")
-        )
-        # The engine keeps its own copy of the weights.
-        num_bytes = 2 * sum(path.stat().st_size for path in files) + _PROCESS_BYTES
-        return WorkerNeeds(num_bytes, on_gpu=find_device(self.device).type != "cpu")
+        return estimate_needs([path for each in named for path in each.folders], self.device)
 
     def _list(self, corpus: TranslatedCorpus) -> list[_Named]:
         """Returns the translator of a corpus, and the one that checks it, if any."""
@@ -269,11 +258,24 @@ class ModelTeachers:
         )
 
 
-def _knows_tag(named: _Named, tag: str) -> bool:
-    """Checks that a model was trained on sources with a tag."""
-    return bool(tag) and any(
-        tag in open_model_folder(folder).tokenizer.tags for folder in named.folders
-    )
+def estimate_needs(folders: Iterable[Path], device: str) -> WorkerNeeds:
+    """Returns what a worker needs that opens the models in some folders."""
+    # Imported here: without models, preparing needs no torch.
+    from mtkit.model.adapter import list_weight_files  # noqa: PLC0415
+    from mtkit.network.device import find_device  # noqa: PLC0415
+
+    files = (path for folder in set(folders) for path in list_weight_files(folder))
+    # Weights exist twice while they are loaded or reordered.
+    num_bytes = 2 * sum(path.stat().st_size for path in files) + _PROCESS_BYTES
+    return WorkerNeeds(num_bytes, on_gpu=find_device(device).type != "cpu")
+
+
+def _find_tag(corpus: TranslatedCorpus, teacher: _Named) -> str:
+    """Returns the tag that a teacher reads before each line: the corpus's, if it knows it."""
+    if not corpus.tag or corpus.is_backwards:
+        return ""
+    tokenizers = (open_model_folder(folder).tokenizer for folder in teacher.folders)
+    return corpus.tag if any(corpus.tag in each.tags for each in tokenizers) else ""
 
 
 def _check_recipe(named: _Named, recipe: Recipe) -> None:

@@ -338,7 +338,8 @@ def list_changed_settings(tables: Tables, saved: list[Checkpoint]) -> list[str]:
     if not saved:
         return []
     tuned = Invalidates.UPDATES
-    if tables["training"]["schedule"]["kind"] in _SCHEDULES_TO_AN_END:
+    has_short_blocks = (tables["training"].get("masking") or {}).get("short_tokens") is not None
+    if tables["training"]["schedule"]["kind"] in _SCHEDULES_TO_AN_END or has_short_blocks:
         tuned |= Invalidates.SCHEDULE_END
     wanted = select_keys(tables, tuned)
     found = select_keys(saved[-1].recipe, tuned)

@@ -1,6 +1,7 @@
 """The lines of metrics.jsonl, one JSON object each, and how they are read."""
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Required, TypedDict
@@ -64,15 +65,19 @@ def read_metrics(path: Path) -> list[MetricsLine]:
         return []
     check_file(path)
     lines: list[MetricsLine] = []
-    for line in path.read_text("utf-8").split("\n"):
+    for line in path.read_text("utf-8", errors="replace").split("\n"):
         try:
-            content = json.loads(line, parse_constant=lambda _: None)
+            content = json.loads(line, parse_constant=lambda _: None, parse_float=_parse_finite)
         except (RecursionError, ValueError):
             continue
         match content:
             case {"step": int(), "kind": str()}:
                 lines.append(content)
     return lines
+
+
+def _parse_finite(digits: str) -> float | None:
+    return value if math.isfinite(value := float(digits)) else None
 
 
 def list_scores(dev: Sequence[MetricsLine], score: str) -> list[str]:

@@ -339,14 +339,15 @@ class Updater:
 
     def _lower_limit(self, step: int, update: Update[Any], num_failed: int) -> int:
         """Returns a smaller limit than the largest micro-batch."""
+        largest = update.largest // self._objective.batches.sides_in_a_row
         # No micro-batch can be smaller than the longest sentence, whatever the limit.
-        if update.largest > update.limit or update.is_in_single_examples:
+        if largest > update.limit or update.is_in_single_examples:
             raise MtkitError(
                 f"step {step:,}: out of memory, even in micro-batches of a single sentence",
                 "check what else uses the memory; or lower "
                 f"{self._max_tokens_key} and prepare again, or use a smaller [model]",
             )
-        limit = update.largest // 2
+        limit = largest // 2
         if self._processes.is_first:
             where = f" on {num_failed} of {self._processes.count} processes"
             warn(

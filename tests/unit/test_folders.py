@@ -1,6 +1,7 @@
 """Folders that a draft takes the place of, whatever is killed and whoever builds at once."""
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -90,6 +91,16 @@ def test_removing_a_folder_follows_no_link(tmp_path: Path) -> None:
     assert not link.is_symlink()
     assert (kept / "file").exists()
     remove_folder(tmp_path / "absent")
+
+
+def test_a_file_system_without_locks_is_worked_on(tmp_path: Path, monkeypatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with exclusive_lock(tmp_path, "`work`"):
+        pass
+    assert not list(tmp_path.iterdir())
 
 
 def test_two_at_the_same_work(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from mtkit.files import read_json, write_atomically
 from mtkit.text.term_forms import MAX_ENDING, MIN_STEM, are_forms, strip_marks
 from mtkit.text.words import Span
 
+_MAX_LEXICON_BYTES = 1 << 28
 _MAX_WORDS = 3
 """Per side of a term."""
 _LETTERS = regex.compile(r"[\p{L}\p{M}]+")
@@ -160,7 +161,7 @@ class TermLexicon:
     @classmethod
     def load(cls, path: Path) -> "TermLexicon":
         """Returns a lexicon that `save` wrote."""
-        tables = read_json(path)
+        tables = read_json(path, max_bytes=_MAX_LEXICON_BYTES)
         return cls(tuple(tables["common"]), tables["translations"])
 
     def find_base(self, source: str, target: str) -> str:

@@ -325,8 +325,13 @@ class TrainingBatches(ABC, Generic[Batch]):
     """Order and cut of a training's updates; subclasses know the examples.
 
     `training.batch_tokens` bounds the real tokens of an update per side, in all processes together.
-    The limit of a pass bounds those of one pass, with padding.
+    The limit of a pass bounds those of one pass, per side too, with padding.
+
+    Attributes:
+        sides_in_a_row: 2 if a row of a pass has both sides of a pair, one after the other.
     """
+
+    sides_in_a_row = 1
 
     def __init__(self, *, rank: int = 0, num_processes: int = 1) -> None:
         self._rank = rank

@@ -33,7 +33,7 @@ from mtkit.data.preparation.cleaned_block import (
     shorten_row,
 )
 from mtkit.data.preparation.facts import LongRow, ShownRow, TextFacts
-from mtkit.data.preparation.held_out import note_tags, note_test_sets, read_held_out_rows
+from mtkit.data.preparation.held_out import note_test_sets, read_held_out_rows
 from mtkit.data.preparation.note_languages import note_languages
 from mtkit.data.preparation.preparation_report import PreparationReport
 from mtkit.data.preparation.stage import (
@@ -270,7 +270,6 @@ def _list_notes(
         # A check has listed a set that can't be read.
         tests = preparation.recipe.evaluation.test_sets
         tally.notes += note_test_sets(preparation.data, tests)
-    tally.notes += note_tags(preparation.recipe)
     for note in note_languages(TextStore(folder), parts, preparation.data):
         if note.is_sure and preparation.sample is not None:
             preparation.faults.append(MtkitError(note.message, note.hint))

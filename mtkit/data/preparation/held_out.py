@@ -74,7 +74,8 @@ def note_test_sets(data: Data, test_sets: Sequence[TestSet]) -> Iterator[str]:
 def note_tags(recipe: Recipe) -> Iterator[str]:
     """Yields a sentence for each set's tag that no corpus has, unless a model may know it."""
     data = recipe.data
-    if recipe.training.start_from is not None:
+    is_of_pairs = recipe.objective != "classification" and not data.is_trees
+    if recipe.training.start_from is not None or not is_of_pairs:
         return
     known = {corpus.tag for corpus in data.train}
     sets = {"data.dev": data.dev, **{each.name: each for each in recipe.evaluation.test_sets}}

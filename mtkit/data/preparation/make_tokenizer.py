@@ -91,10 +91,9 @@ def _depends(preparation: Preparation) -> list[Any]:
         [choice.tags, choice.symbols, recipe.tokenizer.joint],
         languages,
     ]
-    if data.is_trees:
-        # The trees' vocabulary may be made from the text.
-        depends.append(text)
-    return [*depends, text, settings, recipe.seed] if choice.extends_vocabulary else depends
+    # Both make a vocabulary from the text.
+    learns = data.is_trees or choice.extends_vocabulary
+    return [*depends, text, settings, recipe.seed] if learns else depends
 
 
 TOKENIZER = Stage("tokenizer", make_tokenizer, _depends)

@@ -23,11 +23,13 @@ from mtkit.data.preparation.facts import (
     SelectionFacts,
     TokenizedCorpus,
 )
+from mtkit.data.preparation.held_out import note_tags
 from mtkit.data.preparation.note_languages import find_tagged_language
 from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.recipe.cleaning import Cleaning
 from mtkit.recipe.corpora import Corpus, corpus_names, list_translated
 from mtkit.recipe.data import Data
+from mtkit.recipe.recipe import Recipe
 from mtkit.recipe.training import Training
 from mtkit.units import plural
 
@@ -128,8 +130,7 @@ class PreparationReport:
     @classmethod
     def of(
         cls,
-        recipe: str,
-        training: Training,
+        recipe: Recipe,
         choice: TokenizerChoice,
         facts: PreparedFacts,
         *,
@@ -166,21 +167,22 @@ class PreparationReport:
         # Missing for text in one language.
         length_ratio = text.get("length_ratio")
         return cls(
-            recipe=recipe,
+            recipe=recipe.name,
             languages=data.column_languages,
             names=list(names),
             corpora=corpora,
             tokens=tokens,
             dev=dev,
             epoch=epoch,
-            max_steps=training.max_steps,
+            max_steps=recipe.training.max_steps,
             seconds=text["seconds"],
             notes=[
                 *text["notes"],
+                *note_tags(recipe),
                 *note_corpora(corpora, length_ratio),
                 *note_tokens(tokens, is_reused=choice.reused_folder is not None),
                 *(note_changed_targets(choice, dev_lines) if dev_lines else []),
-                *note_epoch(data.train, training.batch_tokens, epoch),
+                *note_epoch(data.train, recipe.training.batch_tokens, epoch),
             ],
             selection=_describe_selection(facts["selection"], names, is_estimate=is_sample)
             if "selection" in facts

@@ -285,6 +285,8 @@ def needs_alignments(preparation: Preparation) -> bool:
 
 
 _RECORD_FILE = "stage.json"
+_MAX_RECORD_BYTES = 1 << 30
+"""A record has a few bytes for each part of the text."""
 Facts = Mapping[str, Any]
 """The findings of a stage, in a form that JSON allows; see `facts.py`."""
 
@@ -316,7 +318,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     """Returns a finished stage's key and facts; None if it isn't finished and whole."""
     path = folder / _RECORD_FILE
     try:
-        record = read_json(path) if path.is_file() else None
+        record = read_json(path, max_bytes=_MAX_RECORD_BYTES) if path.is_file() else None
     except MtkitError:
         return None
     return record if record is not None and record.get("files") == _list_files(folder) else None

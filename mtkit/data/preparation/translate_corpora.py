@@ -289,7 +289,7 @@ def _join_parts(
         "samples": [],
         "teacher": {},
     }
-    total = 0.0
+    known = [np.zeros(0)]
     files = _name_files(folder, index)
     with ExitStack() as stack:
         streams = {name: stack.enter_context(path.open("wb")) for name, path in files.items()}
@@ -311,11 +311,13 @@ def _join_parts(
                 lines = kept.column(column).to_pylist()
                 text = "".join(f"{line}\n" for line in lines).encode(errors="replace")
                 stream.write(pa.compress(text, codec="zstd", asbytes=True))
-            total += float(np.nansum(kept.column("probability").to_numpy()))
+            known.append(kept.column("probability").to_numpy())
             _add_samples(facts, batch, reasons)
     facts["dropped"] = dict(sorted(dropped.items()))
-    if facts["kept"]:
-        facts["mean_probability"] = round(total / facts["kept"], 4)
+    probabilities = np.concatenate(known)
+    probabilities = probabilities[~np.isnan(probabilities)]
+    if len(probabilities):
+        facts["mean_probability"] = round(float(probabilities.mean()), 4)
     return facts
 
 

@@ -30,7 +30,6 @@ from mtkit.data.selection.language_models import (
     PairJudge,
     Unit,
     choose_unit,
-    digest_language_model,
     digest_models,
 )
 from mtkit.errors import MtkitError
@@ -63,7 +62,7 @@ class ScoringJob:
     unit: Unit
     models: LanguageModels
     classifier: tuple[Path, str] | None = None
-    digests: Sequence[Mapping[str, str]] = ()
+    digests: Sequence[str] = ()
 
     @classmethod
     def of(cls, selection: Selection, text: Path, models: LanguageModels) -> "ScoringJob":
@@ -72,7 +71,7 @@ class ScoringJob:
         if selection.classifier is not None:
             classifier = selection.classifier, selection.label
         job = cls(text, by_column, choose_unit(by_column), models, classifier)
-        return replace(job, digests=list(map(digest_language_model, job.folders)))
+        return replace(job, digests=list(map(models.digest, job.folders)))
 
     @property
     def folders(self) -> list[Path]:
@@ -88,7 +87,7 @@ class PartScorer:
 
     def __init__(self, job: ScoringJob) -> None:
         self._job = job
-        if job.digests and list(map(digest_language_model, job.folders)) != job.digests:
+        if job.digests and list(map(job.models.digest, job.folders)) != job.digests:
             raise MtkitError(
                 "data.cleaning.selection: a model was replaced while it measured the text, or this "
                 "machine has another copy of it",
@@ -224,7 +223,8 @@ def selects(preparation: Preparation) -> bool:
 def _depends(preparation: Preparation) -> list[Any]:
     selection, text = preparation.data.cleaning.selection, preparation.found["text"]
     assert selection is not None
-    return [text["digest"], text["parts"], digest_models(selection)]
+    assert preparation.models is not None
+    return [text["digest"], text["parts"], digest_models(selection, preparation.models)]
 
 
 DIFFERENCES = Stage("differences", _measure, _depends, selects)

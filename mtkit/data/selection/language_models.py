@@ -9,17 +9,12 @@ from numpy.typing import NDArray
 
 from mtkit.errors import MtkitError
 from mtkit.executor import WorkerNeeds
-from mtkit.files import digest_file
 from mtkit.recipe.cleaning import Selection
 from mtkit.recipe.data import Data
 from mtkit.text.tokenizer import SubwordTokenizer
-from mtkit.text.tokenizer_files import TOKENIZER_FILES
 
 Unit = Literal["token", "character", "probability"]
 """The divisor of a cross-entropy; or that a value is a classifier's probability."""
-
-_MODEL_FILES = ("config.json", "model.safetensors", *TOKENIZER_FILES)
-"""The files of a model folder that a line's probability depends on."""
 
 
 class LanguageModelScorer(Protocol):
@@ -49,6 +44,10 @@ class LanguageModels(Protocol):
         """Checks that a folder holds a causal language model; warns if of another language."""
         ...
 
+    def digest(self, folder: Path) -> str:
+        """Returns a digest of the files in a model folder that determine its outputs."""
+        ...
+
     def open(self, folder: Path) -> LanguageModelScorer:
         """Returns the scorer for the model in a folder."""
         ...
@@ -66,18 +65,11 @@ class LanguageModels(Protocol):
         ...
 
 
-def digest_language_model(folder: Path) -> dict[str, str]:
-    """Returns a digest of each file that a line's probability depends on."""
-    return {name: digest_file(folder / name) for name in _MODEL_FILES if (folder / name).is_file()}
-
-
-def digest_models(selection: Selection) -> dict[str, list[dict[str, str]]]:
+def digest_models(selection: Selection, models: LanguageModels) -> dict[str, list[str]]:
     """Returns the digests of a recipe's models, by column; `pair` for a classifier."""
     if selection.classifier is not None:
-        return {"pair": [digest_language_model(selection.classifier), {"label": selection.label}]}
-    return {
-        column: list(map(digest_language_model, pair)) for column, pair in selection.models.items()
-    }
+        return {"pair": [models.digest(selection.classifier), selection.label]}
+    return {column: list(map(models.digest, pair)) for column, pair in selection.models.items()}
 
 
 def check_models(data: Data, models: LanguageModels) -> None:
@@ -94,7 +86,7 @@ def check_models(data: Data, models: LanguageModels) -> None:
         for folder in folders:
             models.check(folder, languages[column])
     for column, (in_domain, general) in by_column.items():
-        if digest_language_model(in_domain) == digest_language_model(general):
+        if models.digest(in_domain) == models.digest(general):
             suffix = "" if column == "text" else f"_{column}"
             raise MtkitError(
                 f"data.cleaning.selection: in_domain{suffix} and general{suffix} are the same "

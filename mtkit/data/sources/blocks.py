@@ -182,8 +182,9 @@ def split_into_blocks(source: Source, reading: Reading, shape: Shape) -> Iterato
         size, is_left_out = reading.step_at(first, number)
         if not size:
             break
+        num_before = source.num_skipped
         columns = _take(source, size)
-        if not columns[0] and source.num_skipped == num_skipped:
+        if not columns[0] and source.num_skipped == num_before:
             _check_skip(source.name, reading.skip, number - 1)
             break
         if is_left_out:

@@ -42,7 +42,10 @@ def open_csv(path: Location, wanted: TableColumns) -> Iterator[ValueSource]:
         columns = wanted.number()
         if not any(isinstance(column, str) for column in columns.values()):
             warn_of_names(first_line, separator, str(path), wanted.languages)
-        places = find_places(columns, lambda: next(rows, []), path)
+        try:
+            places = find_places(columns, lambda: next(rows, []), path)
+        except csv.Error as error:
+            raise _explain_damage(str(path), 1, error) from error
         found = _read_rows(rows, places, str(path))
         yield ValueSource(found, tuple(wanted.columns), str(path), wanted.languages)
 
@@ -64,6 +67,8 @@ def _read_rows(rows: Iterator[list[str]], places: dict[str, int], name: str) -> 
                 values[place].encode("utf-8", "surrogateescape") for place in places.values()
             )
     except csv.Error as error:
-        raise MtkitError(
-            f"{name}, row {number + 1}: {error}", "is a quote in it not closed, or not doubled?"
-        ) from error
+        raise _explain_damage(name, number + 1, error) from error
+
+
+def _explain_damage(name: str, row: int, error: csv.Error) -> MtkitError:
+    return MtkitError(f"{name}, row {row}: {error}", "is a quote in it not closed, or not doubled?")

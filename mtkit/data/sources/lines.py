@@ -5,6 +5,7 @@ import codecs
 import gzip
 import io
 import lzma
+import os
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +35,8 @@ from mtkit.storage import (
 _BUFFER_BYTES = 1 << 18
 _PEEK_BYTES = 1 << 16
 _LINES_AT_ONCE = 4_096
+_MAX_MEASURED = 1 << 25
+"""Lines of two files whose divergence is looked for; their lengths are in memory."""
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, OSError)
 _TEST_COMMANDS = {
     "gzip": "gzip -t",
@@ -169,18 +172,19 @@ def _unequal(first: LineReader, other: LineReader) -> MtkitError:
 
 def _measure_lines(path: Location) -> NDArray[np.int64]:
     """Returns the length of each line in bytes."""
-    lengths: list[int] = []
+    lengths = []
     with LineReader.open(path) as reader:
         while lines := reader.take(_LINES_AT_ONCE):
-            lengths += map(len, map(bytes.strip, lines))
-    return np.array(lengths, np.int64)
+            lengths.append(np.fromiter(map(len, map(bytes.strip, lines)), np.int64, len(lines)))
+    return np.concatenate(lengths)
 
 
 def _explain_divergence(first: LineReader, other: LineReader) -> str:
     """Returns where two files diverge, by the lengths of their lines, and what to do."""
     number = None
+    is_small = max(first.num_taken, other.num_taken) <= _MAX_MEASURED
     # Members of an archive have other names.
-    if all(each.name == str(each.path) for each in (first, other)):
+    if is_small and all(each.name == str(each.path) for each in (first, other)):
         number = find_divergence(*(_measure_lines(each.path) for each in (first, other)))
     if number is None:
         return "find where they diverge: a missing or repeated line shifts all that follow"
@@ -333,6 +337,8 @@ def reporting_damage(
     """
     try:
         yield
+    except PermissionError:
+        raise
     except _DAMAGE as error:
         # With a number, the system failed, not the file.
         if isinstance(error, OSError) and error.errno is not None:
@@ -358,6 +364,11 @@ def check_is_file(path: Location, hint: str = "") -> None:
         return
     if path.is_dir():
         raise MtkitError(f"{path}: a folder, not a file", "choose a file in it")
+    if os.path.lexists(path):
+        raise MtkitError(
+            f"{path}: neither a file nor a link to one",
+            "write what comes through a pipe or a device into a file first",
+        )
     near = [path.with_name(path.name + ending) for ending in COMPRESSIONS]
     found = [str(other) for other in (*near, path.with_suffix("")) if other.is_file()]
     raise MtkitError(

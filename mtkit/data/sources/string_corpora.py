@@ -48,7 +48,9 @@ def _pair_by_key(source: Location, target: Location) -> RawRows:
         targets[each.key].append(each.text)
     for each in _read(source, read_strings, STRING_FORMATS):
         if texts := targets[each.key]:
-            yield each.text.encode(), texts.pop().encode()
+            # Half of a surrogate pair becomes invalid UTF-8, which is reported by row later.
+            source_text, target_text = each.text, texts.pop()
+            yield tuple(text.encode(errors="surrogatepass") for text in (source_text, target_text))
         else:
             yield None
     yield from (None for texts in targets.values() for _ in texts)

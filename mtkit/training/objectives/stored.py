@@ -271,6 +271,8 @@ class TranslationBatches(PairBatches[TranslationBatch]):
 class JoinedBatches(PairBatches[JoinedBatch]):
     """Sentence pairs as texts, in the same updates as for an encoder-decoder."""
 
+    sides_in_a_row = 2
+
     def bound(self, rows: Indices) -> Sequence[Indices]:
         """Returns the tokens of both sides together."""
         source, target = super().bound(rows)
@@ -278,7 +280,7 @@ class JoinedBatches(PairBatches[JoinedBatch]):
 
     def split(self, examples: Indices, num_processes: int, limit: int) -> list[list[MicroBatch]]:
         """Returns micro-batches; `limit` bounds the tokens of one side, and a text has two."""
-        return super().split(examples, num_processes, 2 * limit)
+        return super().split(examples, num_processes, self.sides_in_a_row * limit)
 
     def collate(self, examples: Mapping[str, Ragged], lay_out: LayOut) -> JoinedBatch:
         """Returns pairs as a batch of texts."""

@@ -13,6 +13,7 @@ from mtkit.data.prepare import is_prepared, prepare
 from mtkit.data.prepared import open_prepared
 from mtkit.errors import MtkitError
 from mtkit.executor import WorkerNeeds
+from mtkit.model.digest import digest_model
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -79,6 +80,9 @@ class CountingModels:
         if not folder.is_dir():
             raise MtkitError(f"{folder}: no such folder")
 
+    def digest(self, folder: Path) -> str:
+        return digest_model(folder)
+
     def open(self, folder: Path):
         def score(lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
             if self.replaces is not None:
@@ -137,7 +141,7 @@ def test_training_has_what_is_selected_and_no_more(project: Path, kind: str) -> 
     text = read_train(recipe, workspace)
     assert "far" not in text
     assert text.count("near") == 30
-    assert is_prepared(recipe, workspace)
+    assert is_prepared(recipe, workspace, CountingModels())
     report = json.loads((workspace.data / "report.json").read_text())
     far, near = report["corpora"]
     assert (far["kept"], far["dropped"]["selection"]) == (0, 70)
@@ -159,7 +163,7 @@ def test_another_share_measures_nothing_again(project: Path, capsys) -> None:
     prepare(recipe, workspace, models=CountingModels())
     capsys.readouterr()
     recipe, workspace = open_run(project, "pairs", f"{SELECTION}.keep=0.5")
-    assert not is_prepared(recipe, workspace)
+    assert not is_prepared(recipe, workspace, CountingModels())
     prepare(recipe, workspace, models=CountingModels())
     said = capsys.readouterr().err
     assert "differences: unchanged, reused" in said
@@ -188,7 +192,7 @@ def test_a_model_that_is_replaced_meanwhile_is_told(project: Path) -> None:
     recipe, workspace = open_run(project, "pairs")
     with pytest.raises(MtkitError, match="was replaced while it measured the text"):
         prepare(recipe, workspace, models=CountingModels(replaces=project / "ours"))
-    assert not is_prepared(recipe, workspace)
+    assert not is_prepared(recipe, workspace, CountingModels())
     prepare(recipe, workspace, models=CountingModels())
     assert read_train(recipe, workspace).count("near") == 30
 

@@ -80,6 +80,20 @@ def test_the_one_closest_to_the_reference_is_taken_if_asked(metric) -> None:
     assert found.texts == ["a small house", "two"]
 
 
+def test_the_one_that_is_taken_has_its_own_flags_and_probability() -> None:
+    loops = (Flag("looping", 9, 3, "it loops"),)
+    first = candidate("a a a a", -0.1)
+    answers = [
+        Translation((first, candidate("a small house", -3.0)), flags=loops),
+        Translation((candidate("two", -1.0), candidate("2", -2.0))),
+    ]
+    synthesis = Synthesis(closest_to_reference="chrf", drop_flagged=True)
+    found = LineTeacher(synthesis, Listed(answers), None)(LINES)
+    assert found.texts == ["a small house", "two"]
+    assert found.reasons == ["", ""]
+    np.testing.assert_array_equal(found.probabilities, [-3.0, -1.0])
+
+
 def test_dual_cross_entropy_is_that_of_the_paper() -> None:
     answers = [Translation((candidate("a house", -1.0),)), Translation((candidate("two", -1.0),))]
     synthesis = Synthesis(checked_by="r", keep=0.5)

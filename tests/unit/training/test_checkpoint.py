@@ -13,6 +13,7 @@ from mtkit.training.checkpoint import (
     TrainingState,
     check_same_run,
     describe_recipe,
+    list_changed_settings,
 )
 from mtkit.training.train import _check_same_everywhere
 from mtkit.training.validation import list_score_settings
@@ -64,3 +65,17 @@ def test_a_learned_metric_is_what_is_in_its_folder(tmp_path: Path) -> None:
     with pytest.raises(MtkitError, match=r'training\.validation\.metric was "da, digest .*, now'):
         check_same_run(other, "data", saved)
     assert list_score_settings(other) != list_score_settings(earlier)
+
+
+def test_short_blocks_make_the_end_a_setting() -> None:
+    # They are a share of max_steps.
+    recipes = [load_recipe("bert-base", [f"training.max_steps={steps}"]) for steps in (10, 20)]
+    tables = [describe_recipe(each) for each in recipes]
+    kinds = {each["training"]["schedule"]["kind"] for each in tables}
+    for each in tables:
+        each["training"]["schedule"] = {**each["training"]["schedule"], "kind": "constant"}
+    saved = [SimpleNamespace(recipe=tables[0])]
+    assert list_changed_settings(tables[1], saved) == ["training.max_steps was 10, now 20"], kinds
+    for each in tables:
+        each["training"]["masking"]["short_tokens"] = None
+    assert not list_changed_settings(tables[1], saved)

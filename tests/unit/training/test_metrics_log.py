@@ -180,6 +180,7 @@ def test_the_picture_is_drawn_where_it_belongs(tmp_path: Path) -> None:
 
 def test_what_is_no_line_of_metrics_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    good = '{"kind": "train", "step": 3}'
-    path.write_text(f'5\n[]\n{{"step": "x", "kind": "train"}}\n{good}\n{{"step": 4}}\n')
-    assert read_metrics(path) == [{"kind": "train", "step": 3}]
+    good = '{"kind": "train", "step": 3, "loss": 1e999}'
+    text = f'5\n[]\n{{"step": "x", "kind": "train"}}\n{good}\n{{"step": 4}}\n'
+    path.write_bytes(text.encode() + b"\xff\n")
+    assert read_metrics(path) == [{"kind": "train", "step": 3, "loss": None}]

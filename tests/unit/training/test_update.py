@@ -96,6 +96,19 @@ def test_an_update_that_does_not_fit_is_made_in_smaller_passes(capsys) -> None:
     assert outcome.loss / 32 == pytest.approx(math.log(3.0), rel=1e-6)
 
 
+def test_a_row_of_both_sides_counts_once_per_side(capsys) -> None:
+    small = SmallMemory(10)
+    # As for a decoder-only translator: limits are of one side.
+    small.batches.sides_in_a_row = 2
+    small.batches.split = lambda examples, num_processes, limit: CutBatches.split(
+        small.batches, examples, num_processes, 2 * limit
+    )
+    outcome = build(small).update(16)
+    assert small.sizes == [32, 16, 8, 8, 8, 8]
+    assert outcome.micro_batch_tokens == 4
+    assert "retrying in micro-batches of 8 to" in capsys.readouterr().err
+
+
 def test_one_sentence_that_does_not_fit_ends_training() -> None:
     with pytest.raises(MtkitError, match="step 1: out of memory, even in micro-batches of a"):
         build(SmallMemory(0)).update(32)

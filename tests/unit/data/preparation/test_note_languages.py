@@ -125,6 +125,17 @@ def test_a_tag_that_no_corpus_has_is_text(load) -> None:
     assert TokenizerChoice.of(recipe).tags == ["<de>"]
 
 
+def test_a_tag_is_noted_also_where_the_text_is_reused(load, tmp_path: Path) -> None:
+    recipe = load(FILES + '\ntag = "<de>"', ENGLISH_GERMAN, "en", "de")
+    dev = recipe.data.dev.model_copy(update={"tag": "<es>"})
+    wrong = recipe.model_copy(update={"data": recipe.data.model_copy(update={"dev": dev})})
+    workspace = Workspace(tmp_path / "run")
+    for each, is_noted in ((wrong, True), (recipe, False), (wrong, True)):
+        prepare(each, workspace)
+        notes = json.loads((workspace.data / "report.json").read_text("utf-8"))["notes"]
+        assert any("no corpus has its tag <es>" in note for note in notes) == is_noted
+
+
 def test_one_language_on_both_sides_is_warned_of(load) -> None:
     simple = [(english, f"Today: {english}") for english, _ in ENGLISH_GERMAN]
     found = check_recipe_data(load(FILES, simple, "en", "en"))

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from mtkit.data.preparation.stage import Preparation
 from mtkit.data.prepare import list_stages
 from mtkit.data.prepared import fingerprint
+from mtkit.pipeline.prepare import TorchLanguageModels
 from mtkit.recipe import Recipe, load_recipe, shipped_recipes
 from mtkit.recipe.invalidation import Declaration, Invalidates
 from mtkit.recipe.synthesis import Synthesis
@@ -24,7 +25,7 @@ def list_stages_of(recipe: Recipe) -> tuple[str, ...]:
 
 
 def compute_stage_key(name: str, recipe: Recipe, found: Any) -> str:
-    preparation = Preparation(recipe, Path(), found=found)
+    preparation = Preparation(recipe, Path(), found=found, models=TorchLanguageModels())
     [stage] = [each for each in list_stages(preparation) if each.name == name]
     return stage.compute_key(preparation)
 

@@ -147,9 +147,9 @@ def test_each_line_becomes_a_pair_in_order(project: Path) -> None:
     assert [corpus["read"] for corpus in report["corpora"]] == [50, NUM_LINES]
     manifest = workspace.read_manifest()["prepare"]
     assert manifest["teachers"]["back"]["licences"] == {"teacher": "MIT"}
-    assert is_prepared(recipe, workspace, SpellingTeachers())
+    assert is_prepared(recipe, workspace, teachers=SpellingTeachers())
     # Another model makes another text.
-    assert not is_prepared(recipe, workspace, SpellingTeachers(digest="2"))
+    assert not is_prepared(recipe, workspace, teachers=SpellingTeachers(digest="2"))
 
 
 def test_forward_it_is_the_target_that_is_made(project: Path) -> None:

@@ -138,3 +138,11 @@ def test_text_and_labels(tmp_path: Path) -> None:
     assert (documents - documents[0]).tolist() == [0, 0, 0, 1]
     labelled = LabelledCorpus(path=tmp_path / "t.csv", text_column=2, label_column=1)
     assert [row.label for row in read_rows(labelled)] == ["name", "x", "x", "y"]
+
+
+def test_a_broken_quote_in_the_header(tmp_path: Path, pairs_of) -> None:
+    content = '"source"x,"target"\na,b\n'
+    corpus = corpus_of(tmp_path, content, source_column="source", target_column="target")
+    with pytest.raises(MtkitError, match=r"a\.csv, row 1: ") as no:
+        pairs_of(corpus)
+    assert "quote" in no.value.hint

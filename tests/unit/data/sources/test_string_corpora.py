@@ -99,3 +99,11 @@ def test_faults(tmp_path: Path, pairs_of) -> None:
     (tmp_path / "c.mo").write_bytes(b"\xde\x12\x04\x95" + b"\xff" * 40)
     with pytest.raises(MtkitError, match=r"c\.mo: "):
         pairs_of(PairedFileCorpus(path=tmp_path / "c.mo"))
+
+
+def test_half_of_a_surrogate_pair_is_invalid_text(tmp_path: Path, pairs_of) -> None:
+    (tmp_path / "a.json").write_text('{"k": "\\ud800x", "l": "b"}')
+    (tmp_path / "b.json").write_text('{"k": "y", "l": "z"}')
+    corpus = FileCorpus(source=tmp_path / "a.json", target=tmp_path / "b.json")
+    with pytest.raises(MtkitError, match="UTF-8"):
+        pairs_of(corpus)

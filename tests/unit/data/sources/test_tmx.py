@@ -240,3 +240,12 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert num_pairs == 20_000
     assert peak < 1 << 20
+
+
+@pytest.mark.parametrize("skip", ["1-5", "2-"])
+def test_skipped_rows_with_entries_that_are_no_rows(tmp_path: Path, pairs_of, skip: str) -> None:
+    text = (HEAD.format(encoding="utf-8") + unit(en="a", de="b") + unit(en="c") + FOOT).encode()
+    last = unit(en="d", de="e").encode()
+    (tmp_path / "memory.tmx").write_bytes(text.replace(b"</body>", last + b"</body>"))
+    corpus = PairedFileTrainingCorpus(path=tmp_path / "memory.tmx", skip=skip)
+    assert pairs_of(corpus) == ([] if skip == "1-5" else [("a", "b")])
