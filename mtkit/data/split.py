@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from mtkit.data.cleaning.alignment import describe_misaligned, find_misaligned
 from mtkit.data.cleaning.overlap import make_folding
 from mtkit.data.preparation.cleaned_block import are_quoted
+from mtkit.data.preparation.text_store import join_cells
 from mtkit.data.sources.corpora import ParallelCorpus, read_blocks
 from mtkit.data.sources.lines import check_is_file
 from mtkit.errors import MtkitError
@@ -36,7 +37,6 @@ _MIN_TEMPLATE_WORDS = 3
 _LARGEST_GROUP = {"templates": 0.01, "documents": 1.0, "rows": 0.01}
 """Largest share of a set for one group; larger groups stay in the training set."""
 _ROWS_AT_ONCE = 10_000
-_SEPARATORS = str.maketrans("\t\n\r", "   ")
 _COLUMN_KEYS = ("source_column", "target_column")
 _Keys = NDArray[np.uint64]
 
@@ -77,8 +77,7 @@ class Splitting:
                 ]
                 for number, row in zip(chosen.tolist(), self._read(), strict=True):
                     if any(map(str.strip, row)):
-                        line = "\t".join(text.translate(_SEPARATORS) for text in row)
-                        files[number].write(line + "\n")
+                        files[number].write(join_cells(row))
             for name in names:
                 (Path(draft) / f"{name}.tsv").replace(folder / f"{name}.tsv")
         counts = np.bincount(chosen[chosen >= 0], minlength=len(names))

@@ -9,9 +9,7 @@ from pydantic import (
     model_validator,
 )
 
-from mtkit.recipe.section import Count, CountFromZero, RecipePath, Section, refuse_boundless
-
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
+from mtkit.recipe.section import Count, CountFromZero, RecipePath, Section, Share, refuse_boundless
 
 
 class Filter(Section):

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
-from mtkit.recipe.section import Count, CountFromZero, Section, refuse_boundless
+from mtkit.recipe.section import Count, CountFromZero, Section, Share, refuse_boundless
 
 FlagName = Literal[
     "copied",
@@ -18,7 +18,6 @@ FlagName = Literal[
     "poorly covered",
 ]
 FLAG_NAMES: tuple[FlagName, ...] = get_args(FlagName)
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class Flags(Section):

@@ -83,6 +83,7 @@ def refuse_boundless(number: float) -> float:
     return number
 
 
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Count = Annotated[PositiveInt, AfterValidator(refuse_boundless)]
 """A number of steps, tokens or the like."""
 CountFromZero = Annotated[NonNegativeInt, AfterValidator(refuse_boundless)]

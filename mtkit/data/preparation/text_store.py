@@ -272,12 +272,16 @@ HEADER = ("filter", "file", "line")
 _SEPARATORS = str.maketrans("\t\n\r", "   ")
 
 
+def join_cells(row: Iterable[object]) -> str:
+    """Returns a line of tab-separated text; tabs and newlines of a cell become spaces."""
+    return "\t".join(str(value).translate(_SEPARATORS) for value in row) + "\n"
+
+
 def pack_rows(rows: Iterable[Sequence[object]]) -> bytes:
     """Returns rows as tab-separated lines in a zstd frame; empty if there are none."""
-    lines = ["\t".join(str(value).translate(_SEPARATORS) for value in row) for row in rows]
-    if not lines:
+    text = "".join(map(join_cells, rows)).encode(errors="replace")
+    if not text:
         return b""
-    text = "\n".join([*lines, ""]).encode(errors="replace")
     return bytes(pa.compress(text, codec="zstd", asbytes=True))
 
 

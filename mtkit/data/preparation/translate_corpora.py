@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtkit.console import say, show_progress
+from mtkit.data.batches.token_store import PAIR_COLUMNS
 from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, choose_scattered, shorten_row
 from mtkit.data.preparation.facts import SyntheticCorpus, SyntheticFacts
 from mtkit.data.preparation.preparation_report import PreparationReport
@@ -50,7 +51,6 @@ UNFINISHED_FOLDER = "synthetic.part"
 _LINES_PER_BLOCK = 1_000
 _SAMPLE_BLOCKS, _SAMPLE_LINES = 8, 25
 """Blocks that a check translates, and lines of each."""
-_PAIR = ("source", "target")
 _SHOWN = 10
 """Translations that a check shows of each corpus."""
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
@@ -88,7 +88,7 @@ class BlockTranslator:
                 "run the same command again, with the same model on every machine",
             )
         self._translate = job.teachers.open(job.corpus)
-        self._given, self._made = _PAIR[::-1] if job.corpus.is_backwards else _PAIR
+        self._given, self._made = PAIR_COLUMNS[::-1] if job.corpus.is_backwards else PAIR_COLUMNS
 
     def __call__(self, block: Block) -> pa.RecordBatch:
         """Returns the pairs of a block without blank lines, with their scores."""
@@ -138,7 +138,7 @@ def find_synthetic(preparation: Preparation, index: int) -> ParallelCorpus | Non
 
 def _name_files(folder: Path, index: int) -> dict[str, Path]:
     """Returns the files of a corpus's sources, targets and line numbers."""
-    return {name: folder / f"{index}.{name}.zst" for name in (*_PAIR, LINE_COLUMN)}
+    return {name: folder / f"{index}.{name}.zst" for name in (*PAIR_COLUMNS, LINE_COLUMN)}
 
 
 def _translate_corpora(preparation: Preparation, folder: Path) -> SyntheticFacts:
@@ -147,7 +147,7 @@ def _translate_corpora(preparation: Preparation, folder: Path) -> SyntheticFacts
     The files don't depend on the number of workers.
     """
     found: dict[str, SyntheticCorpus] = {}
-    append_dropped(folder, pack_rows([(*HEADER, *_PAIR)]))
+    append_dropped(folder, pack_rows([(*HEADER, *PAIR_COLUMNS)]))
     names = corpus_names(preparation.data.train)
     for index, corpus in _list_corpora(preparation):
         teachers = preparation.teachers
@@ -167,7 +167,7 @@ def _translate_corpora(preparation: Preparation, folder: Path) -> SyntheticFacts
 def check_lines(data: Data, index: int, corpus: TranslatedCorpus) -> None:
     """Checks that all lines of a corpus can be read, and that some aren't blank."""
     drops_invalid = data.cleaning.encoding.invalid_utf8 == "drop"
-    given = _PAIR[corpus.is_backwards]
+    given = PAIR_COLUMNS[corpus.is_backwards]
     has_text = False
     for block in _read(data, corpus, index, _LINES_PER_BLOCK):
         rows = block.decode(drop_invalid=drops_invalid)
@@ -305,7 +305,7 @@ def _join_parts(
             for reason in sorted(set(reasons[~is_kept])):
                 rows = batch.filter(pa.array(reasons == reason))
                 file = preparation.name_corpus(index)
-                append_dropped(folder, pack_stored(str(reason), file, rows, _PAIR))
+                append_dropped(folder, pack_stored(str(reason), file, rows, PAIR_COLUMNS))
             kept = batch.filter(pa.array(is_kept))
             for column, stream in streams.items():
                 lines = kept.column(column).to_pylist()
@@ -414,14 +414,14 @@ def _show(report: PreparationReport, facts: SyntheticFacts) -> Iterator[ReportSe
     )
     yield ReportSection(
         "Some translations",
-        ["log-probability", "dual cross-entropy", "dropped by", "corpus", *_PAIR],
+        ["log-probability", "dual cross-entropy", "dropped by", "corpus", *PAIR_COLUMNS],
         [
             [
                 _as_cell(row["probability"]),
                 _as_cell(row["score"]),
                 row["reason"],
                 name,
-                *(make_visible(str(row.get(column, ""))) for column in _PAIR),
+                *(make_visible(str(row.get(column, ""))) for column in PAIR_COLUMNS),
             ]
             for name, each in zip(names, corpora, strict=True)
             for row in each["samples"]
