@@ -55,7 +55,7 @@ class OtherLanguage:
         self._candidates = self.expected.union(candidates)
 
     def find(self, text: str) -> tuple[str, float]:
-        """Returns the likeliest language and its probability; an empty string and 0 if expected."""
+        """Returns the best language and its probability; an empty string and 0 if expected."""
         ranked = [each for each in open_identifier().rank(text) if each[0] in self._candidates]
         total = sum(probability for _, probability in ranked)
         best, probability = ranked[0]

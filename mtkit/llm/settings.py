@@ -51,7 +51,7 @@ class Sampling(Section):
     """The `sampling` section; a key that isn't given isn't sent."""
 
     temperature: StrengthFromZero | None = 0.0
-    """0 takes the likeliest token."""
+    """0 takes the most probable token."""
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
     """Nucleus sampling."""
     top_k: Count | None = None

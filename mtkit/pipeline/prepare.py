@@ -256,8 +256,7 @@ def _check_folder(folder: Path) -> None:
     if not folder.is_dir():
         raise MtkitError(
             f"{folder}: no such folder (data.cleaning.selection)",
-            "name the model/ folder of a run; a relative path in a recipe starts from "
-            "data.data_root",
+            "name the model/ folder of a run; paths in a recipe are relative to data.data_root",
         )
 
 

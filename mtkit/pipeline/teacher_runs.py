@@ -45,7 +45,7 @@ class Run:
             if not Path(name).is_file():
                 raise MtkitError(
                     f"translated_by: {name}: no such recipe",
-                    "correct the path; a relative one starts from data.data_root",
+                    "correct the path; paths are relative to data.data_root",
                 )
             found = load_recipe(Path(name))
             return Run(found, Workspace(self.workspace.root.parent / found.name))

@@ -313,7 +313,7 @@ def _explain_missing(named: _Named, name: str, folder: Path) -> MtkitError:
     what = "is a file, not a model folder" if folder.is_file() else "no such folder"
     return MtkitError(
         f"{named.key}: {folder}: {what}{suggest(Path(name).name, (REVERSE, PAIRS))}",
-        "name the model/ folder of a run; a relative path starts from data.data_root",
+        "name the model/ folder of a run; paths are relative to data.data_root",
     )
 
 

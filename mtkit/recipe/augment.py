@@ -21,7 +21,7 @@ class Terms(Section):
 
     dictionary: RecipePath | None = None
     """Words and their translations, in base form, as `--glossary` of `mtkit translate` takes
-    them; a relative path in a recipe starts from `data.data_root`. Without one `mtkit prepare`
+    them. In a recipe relative to `data.data_root`. Without one `mtkit prepare`
     aligns the pairs, or reads the `alignments` of a corpus, and annotates words by what they are
     aligned to, in the most frequent form. With one no alignment is read for terms."""
     rate: Annotated[float, Field(gt=0.0, le=1.0)] = 0.2

@@ -188,8 +188,8 @@ class Selection(Section):
     """
 
     in_domain: RecipePath | None = None
-    """For text in one language: folder of a model trained on text in your domain. A relative path
-    starts from `data.data_root`."""
+    """For text in one language: folder of a model trained on text in your domain,
+    relative to `data.data_root`."""
     general: RecipePath | None = None
     """For text in one language: folder of a model trained on general text, as much as the other
     model's and best an even sample of the training corpora."""
@@ -204,7 +204,7 @@ class Selection(Section):
     """For pairs: the same as `general`, in the target language."""
     classifier: RecipePath | None = None
     """For pairs, instead of language models: folder of a classifier that separates translations
-    from planted faults. A relative path starts from `data.data_root`."""
+    from planted faults, relative to `data.data_root`."""
     label: str = "translation"
     """The classifier's label of the pairs to keep."""
     keep: Annotated[float, Field(gt=0.0, le=1.0)] | None = None

@@ -89,8 +89,8 @@ def _explain_column(value: Any, validate: ValidatorFunctionWrapHandler) -> int |
 
 
 FileLocation = Annotated[RecipePath | Url, BeforeValidator(_find_location)]
-"""A path that starts from `data.data_root`, or an address: https://, http://, file://,
-or of an object store: s3://, az://, abfs://, gs:// or hf://."""
+"""A path relative to `data.data_root`, or a URL: https://, http://, file://, or of an object
+store: s3://, az://, abfs://, gs:// or hf://."""
 Column = Annotated[Annotated[int, Field(ge=1)] | str, WrapValidator(_explain_column)]
 
 

@@ -38,10 +38,10 @@ class Evaluation(Section):
     metrics: tuple[Annotated[str, WordOrFolder(*get_args(Metric))], ...] = Field(
         default=("bleu", "chrf", "ter"), min_length=1
     )
-    """Metrics to compute. The path of a folder that `mtkit import` wrote, which has a slash, is a
-    learned metric, COMET or CometKiwi; a relative one starts from `data.data_root`. `parseval`
-    is for trees, and their default: precision, recall and F1 of constituents, and the share of
-    trees without a fault, as EVALB has them with COLLINS.prm."""
+    """Metrics to compute. The path of a folder that `mtkit import` wrote, with a slash and relative
+    to `data.data_root`, is a learned metric, COMET or CometKiwi. `parseval` is for trees, and
+    their default: precision, recall and F1 of constituents, and the share of trees without a
+    fault, as EVALB has them with COLLINS.prm."""
     tokenize: Annotated[
         Literal[
             "auto",

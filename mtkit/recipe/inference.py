@@ -61,8 +61,8 @@ class RerankModel(Section):
 
     path: RecipePath
     """Its model folder. A model of the same languages scores the candidate given the line, one of
-    the other direction the line given the candidate (noisy channel, arXiv 1908.05731). A relative
-    path in a recipe starts from `data.data_root`."""
+    the other direction the line given the candidate (noisy channel, arXiv 1908.05731). In a
+    recipe relative to `data.data_root`."""
     weight: Annotated[float, Field(ge=-1_000.0, le=1_000.0)] = 1.0
     """What its log-probability per token is multiplied by."""
 
@@ -143,7 +143,7 @@ class Fusion(Section):
     """
 
     model: RecipePath
-    """Its model folder; a relative path in a recipe starts from `data.data_root`."""
+    """Its model folder, in a recipe relative to `data.data_root`."""
     weight: Annotated[float, Field(ge=0.0, le=10.0)] = 0.1
     """What the language model's log-probabilities are multiplied by; 0 leaves the search alone."""
 
@@ -153,7 +153,7 @@ class GlossarySection(Section):
 
     path: RecipePath | None = None
     """A UTF-8 file, one term per line: source, tab, target, and optionally `case_sensitive` or
-    `forbidden`; a relative path in a recipe starts from `data.data_root`. Without one, only
+    `forbidden`. In a recipe relative to `data.data_root`. Without one, only
     requests have terms."""
     way: Literal["auto", "annotation", "constraints", "both"] = "auto"
     """How terms get into a translation. `annotation`: the model reads them after their sources,
@@ -171,8 +171,7 @@ class Quality(Section):
     """
 
     path: RecipePath
-    """The file that `mtkit calibrate` writes; a relative path in a recipe starts from
-    `data.data_root`."""
+    """The file that `mtkit calibrate` writes, in a recipe relative to `data.data_root`."""
     risk: Annotated[float, Field(ge=0.001, le=0.5)] = 0.05
     """Maximum share of the released translations that is wrong."""
     confidence: Annotated[float, Field(ge=0.5, le=0.999)] = 0.95

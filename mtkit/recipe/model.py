@@ -25,8 +25,8 @@ class Model(Section):
     """A Transformer; a causal language model is its decoder, a masked one its encoder."""
 
     architecture: Literal["encoder-decoder", "decoder-only"] = "encoder-decoder"
-    """A translator's network: encoder and decoder, as in the paper; or a decoder alone that reads
-    source and target as one text, each closed by `</s>`, and learns the target. It needs one
+    """A translator's network: encoder and decoder, as in the paper; or decoder-only, a decoder that
+    reads source and target as one text, each closed by `</s>`, and learns the target. It needs one
     vocabulary, and its learned positions count both sides. Language models have one stack anyway.
     """
     num_encoder_layers: Layers = 6

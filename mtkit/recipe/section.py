@@ -104,15 +104,15 @@ def _find_folder(name: str, info: ValidationInfo) -> str:
 
 
 RecipePath = Annotated[Path, AfterValidator(start_from_data_root)]
-"""A path that starts from `data.data_root`, absolute once a recipe is read."""
+"""A path relative to `data.data_root`; absolute once a recipe is read."""
 NameOrFolder = Annotated[str, AfterValidator(_find_folder)]
-"""A name, or the path of a folder that starts from there."""
+"""A name, or the path of a folder relative to it."""
 
 
 class WordOrFolder:
     """Annotates a string that is one of some words, or a folder's path, which has a slash.
 
-    A relative path starts from `data.data_root`.
+    A path is relative to `data.data_root`.
     """
 
     def __init__(self, *words: str) -> None:

@@ -36,7 +36,7 @@ class TextCorpus(Section):
 
 class _TableCorpus(Section):
     path: FileLocation
-    """The file; its ending says what it is: tab-separated text (`.tsv`, `.tab`, `.txt`),
+    """The file; its extension gives the format: tab-separated text (`.tsv`, `.tab`, `.txt`),
     comma-separated text (`.csv`) or JSON lines (`.jsonl`, `.ndjson`, `.json`), each also
     compressed; or Parquet (`.parquet`)."""
 

@@ -99,7 +99,7 @@ class LanguagesSchema(RootModel[list[LanguageTargets]]):
 
 
 class Detections(RootModel[list[Detected]]):
-    """Response of /detect, the likeliest language first."""
+    """Response of /detect, the most probable language first."""
 
 
 class TranslatedFile(TypedDict):

@@ -61,7 +61,7 @@ def _list_texts(table: Any) -> Iterator[str]:
 
 
 def guess_encoding(lines: Sequence[bytes], languages: Iterable[str]) -> str:
-    """Returns the likeliest encoding of lines that aren't UTF-8; empty if none stands out."""
+    """Returns the most probable encoding of lines that aren't UTF-8; empty if none stands out."""
     known = frozenset().union(*map(letters_of, languages))
     if not known:
         return ""

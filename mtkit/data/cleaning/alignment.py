@@ -121,8 +121,8 @@ def _segment(
 ) -> Iterator[Misaligned]:
     """Yields the parts of a stretch that one shift explains, or none; aligned ones are left out.
 
-    Each line either matches the target line at one of the shifts, or no line at all. The likeliest
-    sequence of these states is found by the Viterbi algorithm; a change costs `_CHANGE` nats.
+    Each line either matches the target line at one of the shifts, or no line at all. The Viterbi
+    algorithm finds the most probable sequence of these states; a change costs `_CHANGE` nats.
     """
     begin, end = max(0, first - _WINDOW), min(len(source), last + 1 + _WINDOW)
     shifts = np.array([0, *(each for each in range(-_MAX_SHIFT, _MAX_SHIFT + 1) if each)])

@@ -90,7 +90,7 @@ def _find_best(
     sentences: Sequence[int],
     rules: OutputRules,
 ) -> tuple[Tensor, Tensor]:
-    """Returns each sentence's likeliest next token, after its log-probability."""
+    """Returns each sentence's most probable next token, after its log-probability."""
     log_probs_BV = model.step(newest_B[:, None])
     rules.apply(log_probs_BV, history_BT[:, None], sentences)
     values_B, best_B = log_probs_BV[:, 0].max(dim=-1)
@@ -193,7 +193,7 @@ def draw(
 def truncate_distribution(
     log_probs: Float[Tensor, "batch beam vocab"], sampling: Sampling
 ) -> tuple[Float[Tensor, "batch beam kept"], Int[Tensor, "batch beam kept"]]:
-    """Returns the tokens that may be drawn, likeliest first, and their fp64 probabilities."""
+    """Returns the tokens that may be drawn, most probable first, and their fp64 probabilities."""
     # Tokens that are excluded have probability 0.
     sorted_values, tokens = (log_probs.double() / sampling.temperature).sort(
         dim=-1, descending=True, stable=True
