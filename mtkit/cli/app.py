@@ -57,6 +57,8 @@ def _faults_as_lines() -> Iterator[None]:
         _fail(explain_missing_package(error))
     except OSError as error:
         _fail(explain_system_fault(error))
+    except MemoryError as error:
+        _fail(MtkitError(str(error) or "out of memory", "free some memory, or lower batch sizes"))
 
 
 @contextmanager

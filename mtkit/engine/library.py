@@ -152,16 +152,13 @@ class Cancelled(Exception):  # noqa: N818 (no error)
     """A call was cancelled."""
 
 
-NO_MEMORY = "out of memory for a batch: lower inference.batch_tokens"
-
-
 def check_status(status: int) -> None:
     """Raises IndexError, MemoryError or Cancelled for a call's status (see engine.cpp)."""
     match status:
         case 1:
             raise IndexError("a token or position for which the network has no vector")
         case 2:
-            raise MemoryError(NO_MEMORY)
+            raise MemoryError("out of memory for a batch: lower inference.batch_tokens")
         case 3:
             raise Cancelled
 
@@ -283,7 +280,7 @@ class Handle:
 
     def __init__(self, pointer: int | None, free: Callable[[int], None], *keeps: object) -> None:
         if pointer is None:
-            raise MemoryError(NO_MEMORY)
+            raise MemoryError("out of memory: the model doesn't fit")
         self.pointer = pointer
         self._keeps = keeps
         weakref.finalize(self, free, pointer)

@@ -91,11 +91,10 @@ class LineAligner:
     ) -> None:
         parts = list(list_parts(lines))
         candidates = [each for _, part in parts for each in part.candidates]
-        located = [
-            (self._locate_source(line.text, part), locate_target(candidate))
-            for line, part in parts
-            for candidate in part.candidates
-        ]
+        located = []
+        for line, part in parts:
+            source = self._locate_source(line.text, part)
+            located += [(source, locate_target(candidate)) for candidate in part.candidates]
         if self._words is not None:
             texts = ((line.text, part.span) for line, part in parts for _ in part.candidates)
             linked = self._words.align(

@@ -20,6 +20,7 @@ from mtkit.network.device import find_device, limit_threads
 from mtkit.network.layouts import RecordingLayout
 from mtkit.recipe.inference import Inference
 from mtkit.text.token_ids import BOS
+from mtkit.text.trees.brackets import split_tree_words
 
 Kind = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
@@ -102,15 +103,23 @@ class AttentionReader:
             if not source.strip():
                 raise MtkitError(f"line {number} is blank", "give lines with text")
             written = self._translator.translate(source) if target is None else target
-            yield self._read_line(source, written)
+            yield self._read_line(number, source, written)
 
     @torch.no_grad()
-    def _read_line(self, source: str, target: str) -> LineAttention:
-        symbols = target if self._trees is None else self._trees.write_symbols(target)
+    def _read_line(self, number: int, source: str, target: str) -> LineAttention:
+        read, symbols = source, target
+        if self._trees is not None:
+            read, symbols = " ".join(split_tree_words(source)), self._trees.write_symbols(target)
         marks = self._marks
-        source_tokens = self._tokenizer.encode_source([source])[0]
+        source_tokens = self._tokenizer.encode_source([read])[0]
         source_ids = [*marks.before, *source_tokens, *marks.behind]
         target_ids = [BOS, *marks.begin, *self._tokenizer.encode_target([symbols])[0][:-1]]
+        num_tokens, limit = max(len(source_ids), len(target_ids)), self._network.model.max_tokens
+        if limit is not None and num_tokens > limit:
+            raise MtkitError(
+                f"line {number}: {num_tokens:,} tokens, but the model has {limit:,} positions",
+                "give a shorter line",
+            )
         source_layout, target_layout = (
             RecordingLayout(layout.to(self._device).is_token)
             for _, layout in map(pad, ([source_ids], [target_ids]))

@@ -98,8 +98,8 @@ class LineEncoder:
         self, line: Line, num_before: int, text: str, tags: Sequence[int], tokens: Sequence[int]
     ) -> None:
         """Sets a line's parts from the tokens of its tags and of the text after them."""
-        prefix = self._encode_prefix(line)
         marks = mark_request(self._model, line)
+        prefix = self._encode_prefix(line, len(marks.begin))
         before = [*marks.before, *tags]
         parts = [((0, len(text)), [*before, *tokens, *marks.behind])]
         num_tokens, limit = len(parts[0][1]), self.limit(line)
@@ -139,11 +139,12 @@ class LineEncoder:
             return min(max_tokens, max(line.settings.max_source_tokens, _MAX_PARSED_TOKENS))
         return min(line.settings.max_source_tokens, max_tokens)
 
-    def _encode_prefix(self, line: Line) -> tuple[int, ...]:
+    def _encode_prefix(self, line: Line, num_begin: int) -> tuple[int, ...]:
+        """Returns a line's prefix in tokens; `num_begin` tokens of languages come before it."""
         if not line.request.prefix:
             return ()
         tokens = self._tokenizer.encode_target([line.request.prefix])[0]
-        max_tokens = find_given_limit(self._engine)
+        max_tokens = find_given_limit(self._engine) - num_begin
         if len(tokens) > max_tokens:
             raise LineError(
                 line.number,

@@ -33,20 +33,24 @@ class LineFlagger:
         """Returns a translation with its flags."""
         source, target = self._model.resolve(request)
         best = translation.candidates[0]
-        _, text = self._model.tokenizer.split_tags(request.text.rstrip("\r\n"))
+        line = request.text.rstrip("\r\n")
+        _, text = self._model.tokenizer.split_tags(line)
         found = ScoredLine(
             text,
             best.text,
             source,
             target,
             mean_log_probability=best.mean_log_probability,
-            coverage=None if best.alignment is None else measure_coverage(text, best.alignment),
+            coverage=None if best.alignment is None else measure_coverage(line, best.alignment),
         )
         return replace(translation, flags=find_by(settings).find(found))
 
 
 def measure_coverage(line: str, alignment: WordAlignment) -> float | None:
-    """Returns the share of a line's words that are linked; None without letters or digits."""
+    """Returns the share of a line's words that are linked; None without letters or digits.
+
+    `line` has its tags, as the alignment's spans count them.
+    """
     words = {
         index
         for index, (start, end) in enumerate(alignment.source_words)

@@ -117,7 +117,9 @@ class LineScorer:
             marked = [*marks.before, *tokens, *marks.behind]
             given.append((EncodedSource(marked, begin=marks.begin), target))
         for line, (source, target) in zip(lines, given, strict=True):
-            num_tokens = max(len(source.tokens), len(source.begin) + len(target))
+            lengths = len(source.tokens), len(source.begin) + len(target)
+            # A language model reads both as one text.
+            num_tokens = sum(lengths) if self._model.continues else max(lengths)
             if num_tokens > max_tokens:
                 raise LineError(
                     line.number,

@@ -168,7 +168,7 @@ def _describe_texts(line: str, pair: Request, scored: Translation | None) -> Row
     ratio = math.log(compare_lengths(source, target, 1.0, _SMOOTHING))
     flags = () if scored is None else scored.flags or ()
     alignment = None if scored is None else scored.candidates[0].alignment
-    coverage = None if alignment is None else measure_coverage(line, alignment)
+    coverage = None if alignment is None else measure_coverage(pair.text, alignment)
     # In a line without words, none lacks a link.
     return ratio, ratio * ratio, float(len(flags)), 1.0 if coverage is None else coverage
 

@@ -4,7 +4,7 @@ import unicodedata
 
 import regex
 
-_NUMBERED = regex.compile(r"\s*(\d{1,4})[.):]\s*(\S.*?)\s*")
+_NUMBERED = regex.compile(r"(\d{1,4})[.):]\s*+(.+)")
 _THOUGHTS = regex.compile(r"\A\s*<think>.*?</think>", regex.DOTALL)
 _REFUSAL = regex.compile(
     r"\W*(?:(?:i(?:'|’)?m|i am|we(?:'|’)?re)\s+(?:very\s+)?(?:sorry|afraid|unable)\b"
@@ -56,7 +56,7 @@ def read_answer(content: str, finish_reason: str, num_lines: int) -> list[str]:
         if len(lines) > 1:
             raise BadAnswerError(f"{len(lines):,} lines, expected one")
         return [lines[0].strip()]
-    matches = list(map(_NUMBERED.fullmatch, lines))
+    matches = [_NUMBERED.fullmatch(line.strip()) for line in lines]
     numbers = [0 if match is None else int(match[1]) for match in matches]
     if numbers != list(range(1, num_lines + 1)):
         raise BadAnswerError(f"not the lines 1 to {num_lines:,}, each once and nothing else")

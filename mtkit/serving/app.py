@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from importlib.resources import files
 
 from starlette.applications import Starlette
@@ -48,14 +49,21 @@ def list_pages(context: ServerContext) -> list[Route]:
     async def page(_: Request) -> Response:
         return HTMLResponse(templates.get_template("page.html").render(version=__version__))
 
-    async def docs(_: Request) -> Response:
+    @lru_cache(maxsize=1)
+    def render(_: tuple[str, ...]) -> tuple[str, bytes]:
+        """Returns the page and the document of a server with these languages."""
         document = describe_api(context)
-        return HTMLResponse(
-            templates.get_template("api.html").render(document=document, version=__version__)
-        )
+        page = templates.get_template("api.html").render(document=document, version=__version__)
+        return page, bytes(JSONResponse(document).body)
+
+    def render_api() -> tuple[str, bytes]:
+        return render(tuple(context.catalogue.list_languages()))
+
+    async def docs(_: Request) -> Response:
+        return HTMLResponse(render_api()[0])
 
     async def spec(_: Request) -> Response:
-        return JSONResponse(describe_api(context))
+        return Response(render_api()[1], media_type="application/json")
 
     async def serve_static(request: Request) -> Response:
         name = request.path_params["name"]

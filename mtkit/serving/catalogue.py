@@ -182,7 +182,7 @@ class Catalogue:
                 await oldest.unload()
             try:
                 await service.start()
-            except MtkitError as error:
+            except (MtkitError, OSError) as error:
                 warn(f"{service.model.name}: {error}")
                 raise busy(f"{service.model.name} can't be loaded at present", 30) from error
 

@@ -136,7 +136,7 @@ class _RemoteLines:
             }
             if lines[0].glossary:
                 body["glossary"] = [_write_term(term) for term in lines[0].glossary]
-        content = self._post(path, body, first_line)
+        content = self._post(path, body, range(first_line, first_line + len(lines)))
         try:
             translations = [
                 read_translation(each, first_line + index)
@@ -165,7 +165,8 @@ class _RemoteLines:
             return paragraphs
         return {"beam_size": settings.beam_size, "n_best": settings.n_best, **paragraphs}
 
-    def _post(self, path: str, body: Mapping[str, Any], first_line: int) -> dict[str, Any]:
+    def _post(self, path: str, body: Mapping[str, Any], numbers: range) -> dict[str, Any]:
+        """Returns a response; `numbers` are those of the lines in the body."""
         for attempt in range(_ATTEMPTS):
             try:
                 response = self._client.post(path, json=body)
@@ -185,8 +186,8 @@ class _RemoteLines:
             time.sleep(min(read_retry_after(response.headers) or 1.0, _MAX_WAIT_SECONDS))
         message = str(content.get("error", f"status {response.status_code}"))
         line = content.get("line")
-        if isinstance(line, int):
-            raise LineError(first_line + line - 1, message)
+        if isinstance(line, int) and 1 <= line <= len(numbers):
+            raise LineError(numbers[line - 1], message)
         hint = "set MTKIT_API_KEY to a key of the server" if "key" in message.lower() else ""
         raise MtkitError(f"{self._address}: {message}", hint)
 

@@ -80,6 +80,10 @@ class Job:
             if found is None:
                 self.answer(other, fault if other == index else neighbours)
 
+    def is_short(self, max_characters: int) -> bool:
+        """Checks that a line is waiting and has few characters."""
+        return bool(self.waiting) and self.waiting[0].num_characters <= max_characters
+
     @property
     def is_wanted(self) -> bool:
         """Whether a caller still waits for it."""
@@ -161,8 +165,11 @@ class FairQueue:
         self._took_others = True
         taken: list[QueuedLine] = []
         num_characters = 0
+        short = None
+        if not may_be_long:
+            short = dict.fromkeys(each for each in self._jobs if each.is_short(max_characters))
         while self._jobs and len(taken) < max_lines:
-            job = next(iter(self._jobs)) if may_be_long else self._find_short(max_characters)
+            job = next(iter(self._jobs if short is None else short), None)
             if job is None or (taken and not self._mixes_jobs and job is not taken[0].job):
                 break
             num_characters += job.waiting[0].num_characters
@@ -174,15 +181,13 @@ class FairQueue:
                 del self._jobs[job]
             elif self._mixes_jobs:
                 self._jobs.move_to_end(job)
+            if short is not None and (self._mixes_jobs or not job.is_short(max_characters)):
+                del short[job]
+                if job.is_short(max_characters):
+                    short[job] = None
         if taken and taken[0].job in self._jobs:
             self._jobs.move_to_end(taken[0].job)
         return taken
-
-    def _find_short(self, max_characters: int) -> Job | None:
-        """Returns the first job whose next line isn't long."""
-        return next(
-            (job for job in self._jobs if job.waiting[0].num_characters <= max_characters), None
-        )
 
     def put_back(self, lines: Sequence[QueuedLine]) -> None:
         """Requeues the lines of a process that died; each is retried once, alone."""

@@ -117,10 +117,13 @@ class ModelService:
         self._queue = FairQueue(settings.queue_lines, mixes_jobs=model.llm is None)
         self._worker: WorkerProcess | None = None
         self._starting: asyncio.Task[None] | None = None
+        self._loading: asyncio.Task[None] | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
         self._batches: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._num_failures = 0
+        self._failed_at = 0.0
         self._is_closed = False
         self._is_reloading = False
         self._has_answered = self._is_trying = False
@@ -176,20 +179,24 @@ class ModelService:
     @property
     def is_starting(self) -> bool:
         """Whether a process is loading the model."""
-        return self._starting is not None
+        return self._starting is not None or self._loading is not None
 
     async def start(self) -> None:
         """Loads the model, or waits while it is being loaded.
 
+        Loading goes on if the caller is cancelled, since others may wait for it.
+
         Raises:
-            MtkitError: It can't be loaded.
+            MtkitError: It can't be loaded, or has failed so often that it must wait.
+            OSError: Likewise.
         """
-        while self._starting is not None:
-            if self._num_failures >= _MAX_FAILURES:
+        while self._worker is None and not self._is_closed:
+            if self._seconds_to_wait():
                 raise MtkitError(f"{self.model.name}: its processes keep failing")
-            await asyncio.wait([self._starting])
-        if self._worker is None and not self._is_closed:
-            self._take(await self._start_process(self.model))
+            loading = self._load()
+            await asyncio.wait([loading])
+            if not loading.cancelled() and (error := loading.exception()) is not None:
+                raise error
 
     async def reload(self) -> None:
         """Loads the folder's current model; running requests finish with the old one.
@@ -201,7 +208,7 @@ class ModelService:
         model = ServedModel.open(
             known.name, known.source.folder, known.source.device, known.choose_settings
         )
-        if self._worker is None and self._starting is None:
+        if self._worker is None and not self.is_starting:
             self.model = model
             return
         self._is_reloading = True
@@ -215,7 +222,10 @@ class ModelService:
             self._is_reloading = False
             self._start_soon()
         if old is not None:
-            await old.stop()
+            # Its batches may take long, and others wait for this reload.
+            leaving = asyncio.create_task(old.stop(self._settings.request_seconds))
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
 
     async def unload(self) -> None:
         """Ends its idle process; the next request starts a new one."""
@@ -229,12 +239,44 @@ class ModelService:
         self._is_closed = True
         await self._stop_starting()
         await self.unload()
+        for leaving in self._leaving:
+            leaving.cancel()
+        await asyncio.gather(*self._leaving, return_exceptions=True)
 
     async def _stop_starting(self) -> None:
-        if self._starting is not None:
-            self._starting.cancel()
-            await asyncio.gather(self._starting, return_exceptions=True)
-            self._starting = None
+        tasks = [each for each in (self._starting, self._loading) if each is not None]
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._starting = self._loading = None
+
+    def _load(self) -> asyncio.Task[None]:
+        """Returns the task that is loading the model, or a new one."""
+        if self._loading is None:
+            self._loading = asyncio.create_task(self._try_to_load())
+            # Nobody may be waiting for an error.
+            self._loading.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return self._loading
+
+    async def _try_to_load(self) -> None:
+        try:
+            self._take(await self._start_process(self.model))
+        except (MtkitError, OSError):
+            self._note_failure()
+            raise
+        finally:
+            self._loading = None
+
+    def _note_failure(self) -> None:
+        self._num_failures += 1
+        self._failed_at = asyncio.get_running_loop().time()
+
+    def _seconds_to_wait(self) -> float:
+        """Returns the seconds until the next try to load the model; 0 after few failures."""
+        if self._num_failures < _MAX_FAILURES:
+            return 0.0
+        seconds = min(2.0 ** (self._num_failures - _MAX_FAILURES + 1), _MAX_RESTART_SECONDS)
+        return max(0.0, self._failed_at + seconds - asyncio.get_running_loop().time())
 
     async def _start_process(self, model: ServedModel) -> WorkerProcess:
         max_bytes = int(self._settings.batch_memory_gib * (1 << 30))
@@ -260,7 +302,7 @@ class ModelService:
         if is_stable or self._has_answered:
             self._num_failures = 0
         else:
-            self._num_failures += 1
+            self._note_failure()
         warn(f"{self.model.name}: its process {how}; another is started")
         self._start_soon()
 
@@ -272,13 +314,10 @@ class ModelService:
     async def _start_again(self) -> None:
         try:
             while self._worker is None:
-                if self._num_failures >= _MAX_FAILURES:
-                    seconds = 2.0 ** (self._num_failures - _MAX_FAILURES + 1)
-                    await asyncio.sleep(min(seconds, _MAX_RESTART_SECONDS))
+                await asyncio.sleep(self._seconds_to_wait())
                 try:
-                    self._take(await self._start_process(self.model))
+                    await self._load()
                 except (MtkitError, OSError) as error:
-                    self._num_failures += 1
                     warn(f"{self.model.name}: {error}")
                 else:
                     say(f"{self.model.name}: loaded")

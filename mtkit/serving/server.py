@@ -272,7 +272,7 @@ class Server(uvicorn.Server):
             self._must_reload = False
             try:
                 self._context.access.reload()
-            except MtkitError as error:
+            except (MtkitError, OSError) as error:
                 warn(f"keeping the old keys: {error}")
             await self._context.catalogue.reload()
 

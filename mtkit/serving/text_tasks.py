@@ -26,7 +26,7 @@ from mtkit.serving.detection import SAMPLE_CHARACTERS, Detected, detect_language
 from mtkit.serving.request_errors import RequestError
 from mtkit.text.words import Span, strip_span
 
-_ONE_SENTENCE = regex.compile(r"[\p{L}\p{M}\p{Nd} ,'’\-]*+[.!?]?+\s*+")
+_ONE_SENTENCE = regex.compile(r"[\p{L}\p{M}\p{Nd} ,'’\-]*+[.!?]?+[^\S\n]*+")
 _SPACELESS = regex.compile(r"[\p{Han}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
 _WINDOW = 512
 """Maximum sentences per question: more would block the server's event loop."""
@@ -232,6 +232,7 @@ class TranslateDocuments:
     route: Route | None
     max_unpacked_bytes: int
     max_characters: int | None
+    max_sentences: int
 
     def run(self, ask: AskServer) -> list[TranslatedDocument]:
         """Returns their translations."""
@@ -242,7 +243,7 @@ class TranslateDocuments:
             route = ask(DetectionQuestion(self._read_sample()))
             assert isinstance(route, Route)
         translate = _LimitedTranslator(
-            _QuestionTranslator(ask, route),
+            _QuestionTranslator(ask, route, self.max_sentences),
             route.target,
             source_language=route.source,
             window=_WINDOW,
@@ -314,12 +315,16 @@ class _Sampling:
 class _QuestionTranslator:
     """The server as a translator of sentences."""
 
-    def __init__(self, ask: AskServer, route: Route) -> None:
+    def __init__(self, ask: AskServer, route: Route, max_sentences: int) -> None:
         self.settings, self.aligns, self._ask = route.settings, route.aligns, ask
+        self._num_sentences, self._max_sentences = 0, max_sentences
 
     def search_ahead(
         self, requests: Sequence[Request], *, first_line: int = 1, warns: bool = True
     ) -> FinishTranslations:
+        self._num_sentences += len(requests)
+        if self._num_sentences > self._max_sentences:
+            raise too_many_sentences(self._num_sentences, self._max_sentences)
         question = Sentences(
             [each.text for each in requests],
             needs_alignments=any(each.settings is not None for each in requests),

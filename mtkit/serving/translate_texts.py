@@ -277,7 +277,13 @@ class TextTranslation:
         if source.lower() != "auto":
             route = use(self.catalogue.resolve(source), None)
         task = TranslateDocuments(
-            list(contents), kind, target, route, self._max_unpacked_bytes, max_characters
+            list(contents),
+            kind,
+            target,
+            route,
+            self._max_unpacked_bytes,
+            max_characters,
+            self._max_sentences,
         )
         documents = await self._processes.translate_documents(task, caller, answer)
         assert known is not None

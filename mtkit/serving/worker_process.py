@@ -77,11 +77,13 @@ class WorkerProcess(ChildProcess):
         self.send((number, list(requests)))
         return answers
 
-    async def stop(self) -> None:
-        """Lets it finish its batches, then ends it."""
-        if self._running:
-            await asyncio.wait([*self._running.values()], timeout=_STOP_SECONDS)
-        await self.kill()
+    async def stop(self, seconds: float = _STOP_SECONDS) -> None:
+        """Lets it finish its batches for at most some seconds, then ends it."""
+        try:
+            if self._running:
+                await asyncio.wait([*self._running.values()], timeout=seconds)
+        finally:
+            await self.kill()
 
     async def kill(self) -> None:
         """Kills it, and waits for its end."""

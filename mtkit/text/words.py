@@ -2,8 +2,8 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from difflib import SequenceMatcher
 
+import numpy as np
 import regex
 
 UNSPACED_SCRIPTS = (
@@ -116,12 +116,45 @@ def map_back(spans: Sequence[Span], changed: str, original: str) -> list[Span]:
         return [(round(start * scale), round(end * scale)) for start, end in spans]
     starts = [0] * (len(changed) + 1)
     ends = [0] * (len(changed) + 1)
-    matcher = SequenceMatcher(None, original, changed, autojunk=False)
-    for _, first, last, changed_first, changed_last in matcher.get_opcodes():
+    first = changed_first = 0
+    for last, changed_last in [*_match(original, changed), (len(original), len(changed))]:
         is_same = last - first == changed_last - changed_first
         for index in range(changed_first, changed_last):
             offset = index - changed_first
             starts[index] = first + offset if is_same else first
             ends[index + 1] = first + offset + 1 if is_same else last
+        if changed_last < len(changed):
+            starts[changed_last], ends[changed_last + 1] = last, last + 1
+        first, changed_first = last + 1, changed_last + 1
     starts[len(changed)] = len(original)
     return [(starts[start], max(ends[end], starts[start])) for start, end in spans]
+
+
+def _match(original: str, changed: str) -> list[tuple[int, int]]:
+    """Returns the indices of equal characters in the fewest edits from one text to the other."""
+    rows, columns = (
+        np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        for text in (original, changed)
+    )
+    indices = np.arange(len(columns) + 1)
+    distances = np.empty((len(rows) + 1, len(columns) + 1), np.int16)
+    distances[0] = indices
+    for row, character in enumerate(rows):
+        above = distances[row]
+        found = np.minimum(above[1:] + 1, above[:-1] + (columns != character))
+        # Insertions: the minimum over all columns to the left.
+        found = np.minimum.accumulate(np.concatenate(([row + 1], found)) - indices) + indices
+        distances[row + 1] = found
+    matches = []
+    row, column = len(rows), len(columns)
+    while row and column:
+        differs = int(rows[row - 1] != columns[column - 1])
+        if distances[row, column] == distances[row - 1, column - 1] + differs:
+            row, column = row - 1, column - 1
+            if not differs:
+                matches.append((row, column))
+        elif distances[row, column] == distances[row - 1, column] + 1:
+            row -= 1
+        else:
+            column -= 1
+    return matches[::-1]

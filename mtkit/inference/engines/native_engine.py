@@ -285,7 +285,7 @@ def open_native_engine(
         return None
     configs = [read_config(folder) for folder in folders]
     models = [config.model for config in configs]
-    language_model = None
+    limited, language_model = [*models], None
     if settings.fusion is not None:
         with reading(settings.fusion.model):
             fused = check_language_model(settings, folders[0], configs[0])
@@ -293,12 +293,13 @@ def open_native_engine(
             if not can_run(fused.model):
                 return None
             language_model = _open_network(settings.fusion.model, fused, precision)
+            limited.append(fused.model)
     return NativeEngine(
         [
             _open_network(folder, config, precision)
             for folder, config in zip(folders, configs, strict=True)
         ],
-        models,
+        limited,
         [read_alignment_head(folder, model) for folder, model in zip(folders, models, strict=True)],
         language_model,
         num_threads=read_threads(settings),

@@ -176,6 +176,9 @@ class TorchEngine:
         assert self._language_model is not None
         of_rows = [source for source, each in zip(sources, found, strict=True) for _ in each]
         outputs = [hypothesis.token_ids for each in found for hypothesis in each]
+        if not outputs:
+            # All scores are NaN.
+            return found
         ours = self._score([source.tokens for source in of_rows], outputs)
         theirs = score_text(self._language_model, self._pad(outputs)[0]).tolist()
         rows = iter(zip(ours, theirs, strict=True))

@@ -134,7 +134,8 @@ class FakeWorker:
             released=None if quality is None else quality > 0.5,
         )
 
-    async def stop(self) -> None:
+    async def stop(self, seconds: float = 10.0) -> None:
+        del seconds
         self.die()
 
     kill = stop

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mtkit.errors import MtkitError
 from mtkit.inference.request import Request
 from mtkit.inference.search_parts import check_finite
 from mtkit.inference.translation import Hypothesis, Translation
@@ -133,7 +134,7 @@ def test_processes_that_die_again_and_again_are_started_with_pauses(
         while len(workers.started) == 7:
             await sleep(0)
         # Loading isn't enough: four ended without an answer.
-        assert pauses == [2.0, 4.0, 8.0, 16.0]
+        assert pauses == pytest.approx([2.0, 4.0, 8.0, 16.0], rel=0.05)
         assert await ask(context, "a") == ["m:A"]
         workers.started[-1].die()
         while len(workers.started) == 8:
@@ -163,6 +164,49 @@ def test_a_death_under_a_limit_of_memory_leaves_one_process(
             assert sum(not worker.death.done() for worker in workers.started) == 1
 
     run(act, memory_gib=4.0)
+
+
+def test_a_load_goes_on_when_its_first_caller_leaves(
+    workers: type[FakeWorker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(context: ServerContext) -> None:
+        start = model_service.WorkerProcess.start
+
+        async def start_slowly(source: Any) -> Any:
+            await asyncio.sleep(0.05)
+            return await start(source)
+
+        monkeypatch.setattr(model_service.WorkerProcess, "start", start_slowly)
+        first, second = (asyncio.create_task(ask(context, text)) for text in "ab")
+        await asyncio.sleep(0.02)
+        first.cancel()
+        assert await second == ["m:B"]
+        assert len(workers.started) == 1
+
+    run(act, memory_gib=4.0, load="first-use")
+
+
+@pytest.mark.parametrize("error", [MtkitError("damaged"), PermissionError(13, "Permission denied")])
+def test_a_model_that_does_not_load_is_tried_a_few_times_and_then_with_pauses(
+    workers: type[FakeWorker], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    num_tries = 0
+
+    async def fail(source: Any) -> Any:
+        nonlocal num_tries
+        num_tries += 1
+        raise error
+
+    async def act(context: ServerContext) -> None:
+        monkeypatch.setattr(model_service.WorkerProcess, "start", fail)
+        for _ in range(8):
+            with pytest.raises(RequestError) as no:
+                await ask(context, "a")
+            assert no.value.status == 503
+        assert num_tries == 4
+
+    run(act, memory_gib=4.0, load="first-use")
+    assert not workers.started
 
 
 def test_a_bug_at_a_line_is_that_lines_alone(capsys: pytest.CaptureFixture[str]) -> None:
