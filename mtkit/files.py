@@ -8,6 +8,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 
 _MAX_JSON_BYTES = 16 << 20
+_MAX_DRAFTED = 200
+"""Bytes of a name that its draft's name repeats: names have at most 255."""
+_DRAFT = re.compile(r"\.(.+)\.\d+-[0-9a-f]{8}\.draft", re.DOTALL)
 _CANT_RESERVE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 """Errors of file systems that can't reserve space."""
 
@@ -62,6 +66,19 @@ def as_json_text(content: object, *, is_ascii: bool = False) -> str:
     return f"{text}\n"
 
 
+def name_draft(name: str) -> str:
+    """Returns a new name for the draft of a file or folder; see `find_drafted`."""
+    short = os.fsencode(name)[:_MAX_DRAFTED].decode("utf-8", errors="ignore")
+    # Processes on different machines may have the same id.
+    return f".{short}.{os.getpid()}-{secrets.token_hex(4)}.draft"
+
+
+def find_drafted(name: str) -> str:
+    """Returns the name whose draft has a name, cut if it is long; empty if it is no draft's."""
+    found = _DRAFT.fullmatch(name)
+    return found[1] if found else ""
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     r"""Writes a file atomically: a crash or an error leaves the old one.
 
@@ -82,11 +99,13 @@ def writing_atomically(path: Path, *, folder: Path | None = None) -> Iterator[IO
     """
     stays = _is_special(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Processes on different machines may have the same id.
-    name = f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.draft"
-    draft = (folder or path.parent) / name
+    draft = (folder or path.parent) / name_draft(path.name)
     try:
         with _open_special(path) if stays else draft.open("wb") as stream:
+            if path.exists() and not stays:
+                # The new file is as private as the old one.
+                with suppress(OSError):
+                    draft.chmod(stat.S_IMODE(path.stat().st_mode))
             yield stream
             stream.flush()
             if stays:

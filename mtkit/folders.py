@@ -2,15 +2,13 @@
 
 import errno
 import os
-import re
-import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from mtkit.errors import MtkitError, is_disk_full
-from mtkit.files import sync
+from mtkit.files import find_drafted, name_draft, sync
 from mtkit.locks import locked
 from mtkit.units import format_memory
 
@@ -26,7 +24,7 @@ def building(folder: Path, *, then: Callable[[Path], None] | None = None) -> Ite
     folder.parent.mkdir(parents=True, exist_ok=True)
     restore_retired(folder)
     _remove_abandoned_drafts(folder)
-    draft = folder.with_name(f".{folder.name}.{os.getpid()}-{secrets.token_hex(4)}.draft")
+    draft = folder.with_name(name_draft(folder.name))
     # Held as long as the draft exists: it marks the draft as in use.
     with locked(draft):
         draft.mkdir()
@@ -77,10 +75,10 @@ def commit_draft(draft: Path, folder: Path, *, then: Callable[[Path], None] | No
 
 def _remove_abandoned_drafts(folder: Path) -> None:
     """Removes drafts of a folder whose builders were killed."""
-    kind = re.compile(rf"\.{re.escape(folder.name)}\.\d+-[0-9a-f]{{8}}\.draft(\.lock)?")
+    own = find_drafted(name_draft(folder.name))
     for path in list(folder.parent.iterdir()):
-        if kind.fullmatch(path.name):
-            draft = path.with_name(path.name.removesuffix(".lock"))
+        draft = path.with_name(path.name.removesuffix(".lock"))
+        if find_drafted(draft.name) == own:
             # Another user's draft stays.
             with suppress(BlockingIOError, PermissionError), locked(draft, waits=False) as is_held:
                 if is_held:
@@ -129,6 +127,10 @@ def remove_folder(folder: Path) -> None:
         folder.rmdir()
 
 
+LOCK_NAME = "mtkit"
+"""What `exclusive_lock` locks in its folder."""
+
+
 @contextmanager
 def exclusive_lock(folder: Path, what: str) -> Iterator[None]:
     """Keeps other processes from the same work in an existing folder while the block runs.
@@ -137,7 +139,7 @@ def exclusive_lock(folder: Path, what: str) -> Iterator[None]:
     """
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked(folder / "mtkit", waits=False))
+            stack.enter_context(locked(folder / LOCK_NAME, waits=False))
         except BlockingIOError as error:
             raise MtkitError(
                 f"{folder}: {what} can't start: another mtkit command is running here",

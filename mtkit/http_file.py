@@ -13,14 +13,25 @@ from email.message import Message
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException, HTTPResponse
 from typing import Any, TypeVar, cast
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from mtkit.errors import MtkitError
-from mtkit.remote_files import TRANSIENT, Failure, FileVersion, changed_meanwhile, retry
+from mtkit.remote_files import (
+    TRANSIENT,
+    Failure,
+    FileVersion,
+    changed_meanwhile,
+    mask_secrets,
+    retry,
+)
 
 _BUFFER_BYTES = 1 << 18
 _TIMEOUT_SECONDS = 60.0
 _MAX_PAUSE = 60.0
 _PARTIAL = 206
+_NO_HEAD = (403, 405, 501)
+"""Statuses of servers that answer GET alone."""
+_URL_CHARACTERS = "%/:?#[]@!$&'()*+,;=-._~"
 _Result = TypeVar("_Result")
 
 
@@ -137,7 +148,15 @@ def read_version(url: str) -> FileVersion:
     """
 
     def ask() -> FileVersion:
-        with _send(url, method="HEAD") as response:
+        try:
+            with _send(url, method="HEAD") as response:
+                return _version_of(response.headers)
+        except urllib.error.HTTPError as error:
+            if error.code not in _NO_HEAD:
+                raise
+            error.close()
+        # A signed URL is for GET alone.
+        with _send(url, headers={"Range": "bytes=0-0"}) as response:
             return _version_of(response.headers)
 
     return _retry(url, ask)
@@ -154,7 +173,11 @@ def _version_of(headers: Message) -> FileVersion:
 def _send(url: str, *, method: str = "GET", headers: dict[str, str] | None = None) -> HTTPResponse:
     # Uncompressed: ranges of a compressed response aren't ranges of the file.
     wanted = {"Accept-Encoding": "identity", "User-Agent": "mtkit", **(headers or {})}
-    request = urllib.request.Request(url, headers=wanted, method=method)
+    parts = urlsplit(url)
+    # As in a browser: other characters are written as UTF-8.
+    path, query = (quote(part, safe=_URL_CHARACTERS) for part in (parts.path, parts.query))
+    written = urlunsplit(parts._replace(path=path, query=query))
+    request = urllib.request.Request(written, headers=wanted, method=method)
     response = urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS)
     return cast(HTTPResponse, response)
 
@@ -167,7 +190,7 @@ def _explain(url: str, error: Exception) -> Failure:
         return Failure(_refused(url, error), error.code in TRANSIENT, wanted)
     reason = getattr(error, "reason", error)
     fault = MtkitError(
-        f"{url}: can't be read: {reason}",
+        f"{mask_secrets(url)}: can't be read: {reason}",
         "is the address right, and can this machine reach it? Or download it, and give "
         "the file's path",
     )
@@ -191,6 +214,6 @@ def _retry(url: str, work: Callable[[], _Result]) -> _Result:
 
 def _refused(url: str, error: urllib.error.HTTPError) -> MtkitError:
     return MtkitError(
-        f"{url}: {error.code} {error.reason}",
+        f"{mask_secrets(url)}: {error.code} {error.reason}",
         "is the address right? Or download it, and give the file's path",
     )

@@ -3,11 +3,13 @@
 import ctypes
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 _MEMORY_FILE = Path("/proc/meminfo")
 _LIMIT_FILE = Path("/sys/fs/cgroup/memory.max")
 _USED_FILE = Path("/sys/fs/cgroup/memory.current")
+_COUNTS_FILE = Path("/sys/fs/cgroup/memory.stat")
 
 
 def count_memory_bytes() -> int | None:
@@ -35,6 +37,10 @@ def free_memory_bytes() -> int | None:
     except (OSError, ValueError):
         # No container, or one without a limit, which has "max" in the file.
         return free
+    with suppress(OSError, ValueError, KeyError):
+        counts = dict(line.split() for line in _COUNTS_FILE.read_text("ascii").splitlines())
+        # Cached files, which the system drops when memory is needed.
+        used -= int(counts["inactive_file"])
     return max(0, min(free, limit - used))
 
 

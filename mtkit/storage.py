@@ -77,8 +77,11 @@ def find_location(text: str) -> Location:
     if not found:
         return Path(text)
     protocol = found[1].lower()
-    if protocol == "file":
+    try:
         parts = urlsplit(text)
+    except ValueError as error:
+        raise MtkitError(f"{mask_secrets(text)}: not a URL: {error}") from error
+    if protocol == "file":
         if parts.netloc not in ("", "localhost"):
             raise MtkitError(f"{text}: names a file of another machine", "file:///PATH has three /")
         return Path(unquote(parts.path))

@@ -8,14 +8,14 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.files import as_json_text, digest, read_json, write_atomically
-from mtkit.folders import exclusive_lock, remove_folder
+from mtkit.folders import LOCK_NAME, exclusive_lock, remove_folder
 from mtkit.locks import locked
 from mtkit.object_store import check_url, put_file
 from mtkit.storage import Location, Url
@@ -35,7 +35,7 @@ from mtkit.units import format_memory, plural
 _STATE = "state.json"
 _LIMIT = "MTKIT_CACHE_BYTES"
 _MAX_STATE_BYTES = 1 << 28
-_HELD: list[int] = []
+_HELD = ExitStack()
 """Descriptors of the copies in use, until the process ends."""
 Stamp = tuple[int, int]
 """A file's size and modification time."""
@@ -206,7 +206,10 @@ def working_file(url: Location) -> Iterator[Path]:
     path = _find_cache().with_name("files") / digest(url) / url.name
     path.parent.mkdir(parents=True, exist_ok=True)
     yield path
-    put_file(path, url)
+    try:
+        put_file(path, url)
+    except MtkitError as error:
+        raise MtkitError(error.message, f"{error.hint}; the finished file is in {path}") from error
     remove_folder(path.parent)
 
 
@@ -278,13 +281,8 @@ def _stamp(path: Path) -> Stamp:
 
 
 def _hold(entry: Path) -> None:
-    """Keeps a copy from being removed until this process ends."""
-    # Not on Windows, which can't lock a folder.
-    with suppress(ModuleNotFoundError):
-        import fcntl  # noqa: PLC0415
-
-        _HELD.append(os.open(entry, os.O_RDONLY))
-        fcntl.flock(_HELD[-1], fcntl.LOCK_SH)
+    """Keeps a copy from being removed until this process ends; see `exclusive_lock`."""
+    _HELD.enter_context(locked(entry / LOCK_NAME, is_shared=True))
 
 
 def _evict_copies(entry: Path, num_bytes: int) -> None:

@@ -1,6 +1,5 @@
 """`mtkit calibrate`: fits the quality estimate on labelled translations."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ from mtkit.cli.options import (
     TargetOption,
     declare_folder,
     declare_option,
+    set_path,
     with_run,
 )
 from mtkit.standard_streams import check_stdout
@@ -55,7 +55,7 @@ def calibrate(
     check_stdout("mtkit calibrate")
     changes = list(run.overrides)
     if output is not None:
-        changes.append(f"inference.quality.path={json.dumps(str(output.absolute()))}")
+        changes.append(set_path("inference.quality.path", output))
     from mtkit.console import say
     from mtkit.pipeline.calibrate import calibrate as calibrate_labels
     from mtkit.pipeline.calibrate import open_settings

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from mtkit.errors import MtkitError
+from mtkit.paths import as_text
 
 if TYPE_CHECKING:
     from mtkit.pipeline.hardware import Hardware
@@ -27,13 +31,44 @@ def declare_location(flag: str, metavar: str, meaning: str, short: str = "") -> 
     """Returns an option for a file or a folder on disk or in an object store."""
     flags = (flag, short) if short else (flag,)
     return typer.Option(
-        *flags, metavar=metavar, show_default=False, help=meaning, parser=find_location
+        *flags,
+        metavar=metavar,
+        show_default=False,
+        help=meaning,
+        parser=find_location if flag == "--model" else _find_stored_location,
     )
 
 
 def declare_folder(flag: str, meaning: str, short: str = "") -> Any:
     """Returns an option for a folder on disk or in an object store."""
     return declare_location(flag, "FOLDER|URL", meaning, short)
+
+
+def set_path(key: str, path: Path) -> str:
+    """Returns the change of a recipe, as for `--set`, that gives a key a file's path."""
+    text = str(path.absolute())
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise MtkitError(
+            f"{as_text(path)}: a name of invalid UTF-8, which a recipe can't contain",
+            "rename the file, or make a link with another name",
+        ) from None
+    # JSON leaves only this control character as it is, which TOML refuses.
+    return f"{key}={json.dumps(text)}".replace("\x7f", "\\u007f")
+
+
+def _find_stored_location(text: str) -> Location:
+    """Returns a path on disk, or a URL of an object store; no other URL can be written."""
+    from mtkit import storage
+    from mtkit.remote_files import mask_secrets
+
+    found = storage.find_location(text)
+    if isinstance(found, storage.Url) and not found.is_stored:
+        raise typer.BadParameter(
+            f"{mask_secrets(text)}: expected a path or a URL of an object store"
+        )
+    return found
 
 
 def find_location(text: str) -> Location:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import DeviceOption, RunOptions, declare_option, with_run
+from mtkit.cli.options import DeviceOption, RunOptions, declare_option, set_path, with_run
 from mtkit.standard_streams import check_stdout
 
 if TYPE_CHECKING:
@@ -120,8 +119,7 @@ def score(
     if glossary is not None:
         if hypotheses and not (reference or test_set):
             raise typer.BadParameter("--glossary needs --reference or --test-set")
-        # A path may contain characters with a meaning in TOML.
-        run.overrides.append(f"evaluation.glossary={json.dumps(str(glossary.absolute()))}")
+        run.overrides.append(set_path("evaluation.glossary", glossary))
     if runs:
         from mtkit.pipeline.score_methods import score_methods, show_methods
 

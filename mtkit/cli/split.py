@@ -74,4 +74,8 @@ def split(
 
 
 def _read_column(name: str) -> int | str:
-    return int(name) if name.isdecimal() else name.strip()
+    if not name.strip().isdecimal():
+        return name.strip()
+    if int(name) < 1:
+        raise typer.BadParameter(f"column {name.strip()}: columns are numbered from 1")
+    return int(name)

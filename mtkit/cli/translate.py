@@ -1,7 +1,6 @@
 """`mtkit translate`: translates lines from stdin to stdout, or a file of lines, or a document."""
 
 import gc
-import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +19,7 @@ from mtkit.cli.options import (
     declare_location,
     declare_option,
     find_location,
+    set_path,
     with_run,
 )
 from mtkit.cpus import load_numpy
@@ -320,10 +320,7 @@ def _tell_summary(translator: "Translator") -> None:
 
 def _list_changes(glossary: Path | None) -> list[str]:
     """Returns the option's change of a recipe, as for `--set`."""
-    if glossary is None:
-        return []
-    # A path may contain characters with a meaning in TOML.
-    return [f"inference.glossary.path={json.dumps(str(glossary.absolute()))}"]
+    return [] if glossary is None else [set_path("inference.glossary.path", glossary)]
 
 
 def _check_options(given: Mapping[str, Any], *, is_document: bool) -> None:
@@ -396,9 +393,9 @@ def _check_file(
     if file is None or output is None:
         return
     if isinstance(file, Path) and not file.is_file():
-        what = "is a folder, expected a file" if file.is_dir() else "no such file"
-        hint = "is its name right?"
+        what, hint = "no such file", "is its name right?"
         if file.exists():
+            what = "is a folder, expected a file" if file.is_dir() else "not a regular file"
             hint = "give one file at a time, and lines to stdin: mtkit translate < input.txt"
         raise MtkitError(f"{file}: {what}", hint)
     if _is_stored(file, output, is_document=is_document):

@@ -6,10 +6,12 @@ Only parts with text are read as XML; pictures, macros and all other parts are c
 import io
 import posixpath
 import re
+import struct
 import urllib.parse
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from xml.parsers import expat
 
@@ -26,6 +28,16 @@ _MAX_PARTS = 10_000
 _COMPRESSIONS = frozenset([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 """For these, `zipfile` unpacks no more than requested."""
 _RELATIONSHIPS = "_rels/.rels"
+ZIP_FAULTS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    OSError,
+    ValueError,
+)
+"""What `zipfile` raises for a damaged archive."""
 _REASON = "in parts that aren't translated"
 
 
@@ -173,29 +185,34 @@ def translate_archive(
     """
     kind = ARCHIVES[form]
     written = io.BytesIO()
-    try:
-        with (
-            zipfile.ZipFile(io.BytesIO(content)) as source,
-            zipfile.ZipFile(written, "w") as target,
-        ):
-            members = source.infolist()
-            _check(members, _MAX_XML_BYTES + 2 * len(content))
-            main = _find_main(source, kind, form)
-            target.comment = source.comment
-            for member in members:
+    with _reporting_damage(form):
+        source = zipfile.ZipFile(io.BytesIO(content))
+        members = source.infolist()
+        _check(members, _MAX_XML_BYTES + 2 * len(content))
+        main = _find_main(source, kind, form)
+    with zipfile.ZipFile(written, "w") as target:
+        target.comment = source.comment
+        for member in members:
+            with _reporting_damage(form):
                 part = _read(source, member)
-                name = _find_name(member.filename, main, kind)
-                if kind.parts.fullmatch(name):
-                    part = _translate(member.filename, part, translate_part)
-                elif name.endswith(".xml") and not kind.unread.fullmatch(name):
-                    for text in find_paragraphs(part):
-                        skip(member.filename, text, _REASON)
-                target.writestr(member, part)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
+            name = _find_name(member.filename, main, kind)
+            if kind.parts.fullmatch(name):
+                part = _translate(member.filename, part, translate_part)
+            elif name.endswith(".xml") and not kind.unread.fullmatch(name):
+                for text in find_paragraphs(part):
+                    skip(member.filename, text, _REASON)
+            target.writestr(member, part)
+    return written.getvalue()
+
+
+@contextmanager
+def _reporting_damage(form: str) -> Iterator[None]:
+    try:
+        yield
+    except ZIP_FAULTS as error:
         raise MtkitError(
             f"damaged, or not a {form} file: {error}", "open it in an office program and save it"
         ) from error
-    return written.getvalue()
 
 
 def _check(members: list[zipfile.ZipInfo], max_bytes: int) -> None:

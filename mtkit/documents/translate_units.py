@@ -28,12 +28,15 @@ from mtkit.inference.paragraphs import find_lowest
 from mtkit.inference.request import LineWarning
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+"""What XML can't contain, besides surrogates."""
 EMPTY = "empty"
 """The fault of a translation without any text."""
 WITH_OTHERS = "with others"
 """The fault of a text that stays because another of its group does."""
-_MAX_CHECKS = 100
-"""Maximum reads of a document to find the units that break its markup."""
+_MIN_CHECKS, _MAX_CHECKED = 100, 1 << 26
+"""Reads of a document to find the units that break its markup: at most so many, or so many
+characters if that is more."""
 
 
 class _Cut:
@@ -138,11 +141,13 @@ def write_checked(
         return whole, []
     # Bisects wrong units until single ones are left.
     wrong: set[int] = set()
-    pending = [(0, len(groups))]
+    pending = deque([(0, len(groups))])
+    max_checks = max(_MIN_CHECKS, _MAX_CHECKED // len(text))
     while pending:
-        first, last = pending.pop()
+        # All parts are halved before any is again: what is left at the limit is small.
+        first, last = pending.popleft()
         middle = (first + last) // 2
-        if last - first <= 1 or num_checks >= _MAX_CHECKS:
+        if last - first <= 1 or num_checks >= max_checks:
             wrong.update(range(first, last))
             continue
         halves = [(first, middle), (middle, last)]
@@ -290,16 +295,20 @@ class _Writer:
 
 
 def _require_text(source: str, translated: TranslatedText) -> TranslatedText:
-    """Returns a translation without lone surrogates, which no encoding can write.
+    """Returns a translation without lone surrogates and new control characters.
+
+    No encoding can write the former, and XML can't contain the latter.
 
     Raises:
         UnwritableError: Nothing is left of a source with letters.
     """
     if not translated.text.strip() and any(map(str.isalpha, source)):
         raise UnwritableError(EMPTY)
-    if translated.text.isascii() or not _SURROGATE.search(translated.text):
-        return translated
-    return replace(translated, text=_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", translated.text))
+    written = _FORBIDDEN.sub(
+        lambda found: found[0] if found[0] in source else "\N{REPLACEMENT CHARACTER}",
+        _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", translated.text),
+    )
+    return translated if written == translated.text else replace(translated, text=written)
 
 
 def _sort_into_levels(units: Sequence[Unit]) -> list[list[Unit]]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mtkit.evaluation.evaluate import EvaluatedTestSet, rate
 from mtkit.evaluation.statistics import MetricName, Statistics
 from mtkit.recipe.evaluation import Evaluation
+from mtkit.text.words import uses_spaces
 from mtkit.version import __version__
 
 
@@ -74,7 +75,10 @@ def measure_hidden(text: HiddenText) -> list[Statistics]:
 
 
 def measure_text(text: PredictedText) -> list[Statistics]:
-    """Returns the perplexity per token, word and character, and bits per character."""
+    """Returns the perplexity per token, word and character, and bits per character.
+
+    There is none per word of text in a script without spaces.
+    """
     if not len(text.lines):
         raise ValueError("no lines")
     words = np.array([len(line.split()) + 1 for line in text.lines])
@@ -89,6 +93,9 @@ def measure_text(text: PredictedText) -> list[Statistics]:
             f"version:mtkit-{__version__}",
         ]
     )
+    if 2 * sum(map(uses_spaces, text.lines)) < len(text.lines):
+        # A line would be a word.
+        del units["word"]
     names = {f"perplexity per {unit}": counts for unit, counts in units.items()}
     return [
         _measure(name, counts, text.log_probabilities, signature)

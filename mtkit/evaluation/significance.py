@@ -8,6 +8,7 @@ product: how often each sentence was drawn, times each sentence's statistics.
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,10 @@ from numpy.typing import NDArray
 from mtkit.errors import MtkitError
 from mtkit.evaluation.results import Interval, ScoreDifference, TestKind
 from mtkit.evaluation.statistics import Numbers, Statistics
+from mtkit.recipe.evaluation import TextMetric
 
+_TIE = 1e-9
+"""Percentage points below which two differences are equal."""
 _LEVEL = 20
 """One in this many may be significant by chance: p < 0.05."""
 # Numbers in memory at once, of which there are three copies of 8 bytes.
@@ -63,10 +67,11 @@ def find_differences(
     the mean of such differences by more than the difference. In effect that is a one-sided test, so
     an interval may contain 0 if p is slightly below 0.05. Under `randomization` each sentence's
     translations are swapped or not by a coin toss, and a resample counts if its difference is
-    larger. The seed's draws are the same for all systems and metrics, as in sacreBLEU. sacreBLEU's
-    sums in single precision are exact up to 16 million n-grams; beyond, its p-values may differ in
-    the last digits, and with three references or more, those of TER. If no resample shows any
-    difference, as between a system and itself, p is 1; in sacreBLEU it is the lowest possible.
+    larger, or for metrics that sacreBLEU lacks, at least as large. The seed's draws are the same
+    for all systems and metrics, as in sacreBLEU. sacreBLEU's sums in single precision are exact up
+    to 16 million n-grams; beyond, its p-values may differ in the last digits, and with three
+    references or more, those of TER. If no resample shows any difference, as between a system and
+    itself, p is 1; in sacreBLEU it is the lowest possible.
 
     `interval` is of the signed difference, always by paired bootstrap, as in `bootstrap_intervals`.
 
@@ -95,7 +100,11 @@ def find_differences(
                 p_value = _find_p_value(resampled, abs(value), exceeding=_exceed_mean(resampled))
                 smallest = _find_smallest_of_bootstrap(resampled, value)
             else:
-                p_value = _find_p_value(shuffled[name][position], abs(value))
+                least = abs(value)
+                if statistics.metric not in get_args(TextMetric):
+                    # Ties count, as in Riezler and Maxwell (2005); in sacreBLEU they don't.
+                    least -= _TIE
+                p_value = _find_p_value(shuffled[name][position], least)
                 smallest = _find_smallest_of_shuffled(shuffled[name][position])
             interval = find_interval(resampled, confidence)
             found[name].append(ScoreDifference(value, p_value, test, interval, smallest))

@@ -27,6 +27,8 @@ _SECONDS_PER_SENTENCE = 0.0006
 # Short enough for Ctrl-C, and for processes to end at about the same time.
 _SECONDS_PER_BLOCK = 0.5
 # chrF's n-grams of a reference take 100 kB.
+_MAX_EXPONENT = 700.0
+"""e to this is a little less than the largest float."""
 _MAX_SENTENCES_PER_BLOCK = 500
 
 TreeMetric = Literal["tree-precision", "tree-recall", "tree-f1", "tree-exact"]
@@ -263,7 +265,8 @@ def _compute_of_mean(
             has_any = counts > 0
             return np.where(has_any, 100.0 * sums[..., 0] / np.where(has_any, counts, 1), np.nan)
         case "perplexity":
-            return np.asarray(np.exp(sums[..., 0] / sums[..., 1]))
+            means = np.asarray(sums[..., 0] / sums[..., 1], np.float64)
+            return np.asarray(np.exp(np.minimum(means, _MAX_EXPONENT)))
         case "bits":
             return np.asarray(sums[..., 0] / sums[..., 1] / math.log(2.0))
 

@@ -61,7 +61,8 @@ class Operations:
     Of the embeddings only the output projection counts: a look-up has no operations.
 
     Attributes:
-        per_source_token: The encoder, and the decoder's keys and values of the source.
+        per_source_token: The encoder, and the decoder's keys and values of the source; or without
+            encoder the decoder.
         per_target_token: The rest of the decoder, and the output projection.
         per_attended_pair: One query with one key, in the attention of one layer.
     """
@@ -131,6 +132,9 @@ def count_operations(
             per_source = 0
             per_target = model.num_encoder_layers * (attention + feed_forward)
             per_target += round(predicted_share * (projection + model.d_model**2))
+        case _ if model.architecture == "decoder-only":
+            per_source = model.num_decoder_layers * (attention + feed_forward)
+            per_target = per_source + projection
         case _:
             per_source = model.num_encoder_layers * (attention + feed_forward)
             per_source += model.num_decoder_layers * of_source
@@ -193,14 +197,16 @@ def bytes_per_token(
     def keep(num_layers: int, layer: int, kept: int = width * model.d_model) -> int:
         return num_layers * kept + layer if recompute else num_layers * layer
 
-    if objective not in ENCODER_DECODERS:
-        is_causal = objective == "causal-lm"
+    is_joined = model.architecture == "decoder-only" and objective in ENCODER_DECODERS
+    if objective not in ENCODER_DECODERS or is_joined:
+        is_causal = objective == "causal-lm" or is_joined
         num_layers = model.num_decoder_layers if is_causal else model.num_encoder_layers
         layers = keep(num_layers, encoder_layer)
         # A masked model's head isn't counted: it sees few tokens.
         loss = 2 * width * model.d_model if is_causal else 0
         num_norms = (model.norm == "pre") + model.embedding_norm
-        return 0, layers + mask + loss + num_norms * width * model.d_model
+        per_token = layers + mask + num_norms * width * model.d_model
+        return per_token if is_joined else 0, per_token + loss
     per_source = keep(model.num_encoder_layers, encoder_layer)
     per_source += keep(model.num_decoder_layers, of_source, kept=0)
     # The encoder's output; for the loss, its input and its gradient instead of logits.

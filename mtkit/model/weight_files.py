@@ -4,6 +4,7 @@ A config can ask for any size and a file can claim anything. So a file's header 
 anything is read into memory, and a network is built only if the file has all its weights.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from math import prod
@@ -73,6 +74,10 @@ def opening_arrays(path: Path) -> Iterator[Callable[[str], NDArray[np.float32]]]
 
     def read(name: str) -> NDArray[np.float32]:
         try:
+            part = tensors.get_slice(name)
+            if part.get_dtype() == "BF16":
+                # NumPy has no such type.
+                return _read_bfloat16(path, name).reshape(part.get_shape())
             return np.ascontiguousarray(tensors.get_tensor(name), np.float32)
         except (OSError, SafetensorError) as error:
             raise damaged(path, str(error)) from error
@@ -83,6 +88,16 @@ def opening_arrays(path: Path) -> Iterator[Callable[[str], NDArray[np.float32]]]
         except (OSError, SafetensorError) as error:
             raise damaged(path, str(error)) from error
         yield read
+
+
+def _read_bfloat16(path: Path, name: str) -> NDArray[np.float32]:
+    """Returns the numbers of a tensor in bf16, which are the upper halves of fp32's."""
+    with path.open("rb") as stream:
+        length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
+        start, end = json.loads(stream.read(length))[name]["data_offsets"]
+        stream.seek(_LENGTH_BYTES + length + start)
+        halves = np.frombuffer(stream.read(end - start), "<u2")
+    return (halves.astype(np.uint32) << 16).view(np.float32)
 
 
 def check_header(path: Path) -> None:

@@ -281,7 +281,7 @@ def _average_data(recipe: Recipe, workspace: Workspace) -> _Update:
         seed=recipe.seed,
     )
     sizes = data.tokenizer.source_vocab_size, data.tokenizer.target_vocab_size
-    look = partial(_average_epoch, sizes, recipe.objective, recipe.model.attention_window)
+    look = partial(_average_epoch, sizes, recipe.objective, recipe.model)
     update = look(partial(plan, data.train_order))
     if data.train_short is None:
         return update
@@ -299,23 +299,25 @@ def _average_data(recipe: Recipe, workspace: Workspace) -> _Update:
 def _average_epoch(
     vocab_sizes: tuple[int, int],
     objective: Objective,
-    window: int | None,
+    model: Model,
     plan: Callable[..., EpochPlan],
 ) -> _Update:
-    """Returns the mean update of the first epoch of some data, with an attention window."""
+    """Returns the mean update of the first epoch of some data."""
     epoch = plan(epoch=find_epoch(lambda number: plan(epoch=number)))
     counts, sources, targets = (each.astype(float) for each in epoch.length_classes)
     num_updates = len(epoch)
-    reach = math.inf if window is None else window
+    has_both = objective in ENCODER_DECODERS
+    is_joined = has_both and model.architecture == "decoder-only"
+    texts = sources + targets if is_joined else targets
+    reach = math.inf if model.attention_window is None else model.attention_window
     in_encoder = sources * np.minimum(sources, 2 * reach + 1)
     # The causal half: a kernel may compute the other one too, but none needs it.
-    in_decoder = targets * np.minimum((targets + 1) / 2, reach + 1)
-    has_both = objective in ENCODER_DECODERS
-    if has_both:
+    in_decoder = texts * np.minimum((texts + 1) / 2, reach + 1)
+    if has_both and not is_joined:
         in_decoder += targets * sources
     # A language model has only one of the two.
     in_encoder, in_decoder = (
-        in_encoder * (objective != "causal-lm"),
+        in_encoder * (objective != "causal-lm" and not is_joined),
         in_decoder * (objective != "masked-lm"),
     )
     return _Update(

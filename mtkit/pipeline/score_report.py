@@ -1,5 +1,6 @@
 """Results of scoring as a report file."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
@@ -92,10 +93,12 @@ def _analyze(scored: ScoredText) -> Analysis:
 
     def score(system: str, indices: Sequence[int]) -> Mapping[str, float]:
         chosen = np.asarray(indices)
-        return {
-            each.name: float(each.score(each.per_sentence[chosen].sum(axis=0)))
+        found = (
+            (each.name, float(each.score(each.per_sentence[chosen].sum(axis=0))))
             for each in statistics[system]
-        }
+        )
+        # Sentences without terms have no share of them.
+        return {name: value for name, value in found if not math.isnan(value)}
 
     path = settings.training_text
     return analyze(

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import regex
 
+from mtkit.documents.archives import ZIP_FAULTS
 from mtkit.documents.document import FinishTexts, LanguageCodes, TranslatedText
 from mtkit.documents.document_report import DocumentReport
 from mtkit.documents.paragraph_translator import SentenceTranslator
@@ -342,7 +343,7 @@ def _measure_unpacked(content: bytes) -> int:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return sum(member.file_size for member in archive.infolist())
-    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+    except ZIP_FAULTS:
         # Its format's reader reports the error.
         return 0
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from mtkit.errors import MtkitError
 from mtkit.files import describe_fault, read_json, write_atomically
@@ -15,6 +15,7 @@ from mtkit.text.sentencepiece_segmenter import DAMAGED_TOKENIZER_HINT, read_mode
 from mtkit.text.token_ids import SPECIAL_PIECES, UNK
 
 _MAX_SETTINGS_BYTES = 8 << 20
+_MAX_ROWS = 1 << 24
 _JOINT_FILE = "joint.spm"
 _SOURCE_FILE = "source.spm"
 _TARGET_FILE = "target.spm"
@@ -23,14 +24,24 @@ TOKENIZER_FILES = (_JOINT_FILE, _SOURCE_FILE, _TARGET_FILE, SETTINGS_FILE)
 """The files that `write_tokenizer` may write."""
 
 
+def _check_runs(runs: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    num_rows = sum(count for _, count in runs)
+    if any(first < 0 or count < 1 for first, count in runs) or not UNK < num_rows < _MAX_ROWS:
+        raise ValueError("expected runs of rows: their first row and length")
+    return runs
+
+
+_Runs = Annotated[tuple[tuple[int, int], ...], AfterValidator(_check_runs)]
+
+
 class ForeignRows(BaseModel):
     """The original embedding rows of an imported model's pieces; later pieces have none."""
 
     model_config = ConfigDict(frozen=True)
 
-    source: tuple[tuple[int, int], ...]
+    source: _Runs
     """Rows of the source's pieces, as runs of consecutive rows: first row and length."""
-    target: tuple[tuple[int, int], ...]
+    target: _Runs
     """The same of the target's."""
     padding_bias: float | None = None
     """What the other program adds to the logit of padding, which the network here masks."""

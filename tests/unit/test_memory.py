@@ -18,15 +18,21 @@ MEMINFO = "MemTotal:       16000000 kB\nMemFree:         1000000 kB\nMemAvailabl
         ("1000\n", "2000\n", 0),
     ],
 )
+@pytest.mark.parametrize("cached", [None, 0, 500])
 def test_free_memory_is_the_machine_s_or_the_container_s(
-    tmp_path: Path, monkeypatch, limit, used, expected
+    tmp_path: Path, monkeypatch, limit, used, expected, cached
 ) -> None:
+    if cached is not None:
+        (tmp_path / "memory.stat").write_text(f"anon 5\ninactive_file {cached}\n", "ascii")
+    if cached and expected == 3_000_000_000:
+        expected += cached
     for name, content in (("meminfo", MEMINFO), ("memory.max", limit), ("memory.current", used)):
         if content is not None:
             (tmp_path / name).write_text(content, encoding="ascii")
     monkeypatch.setattr(memory, "_MEMORY_FILE", tmp_path / "meminfo")
     monkeypatch.setattr(memory, "_LIMIT_FILE", tmp_path / "memory.max")
     monkeypatch.setattr(memory, "_USED_FILE", tmp_path / "memory.current")
+    monkeypatch.setattr(memory, "_COUNTS_FILE", tmp_path / "memory.stat")
     assert memory.free_memory_bytes() == expected
 
 

@@ -118,11 +118,22 @@ def test_a_busy_server_is_asked_again(served, status: int) -> None:
 def test_a_refusal_is_not_asked_again(served, status: int) -> None:
     _, address, faults = served
     for read in (open_location, measure_location, describe_location):
-        faults.statuses = [status]
+        # A server that refuses HEAD is asked for a byte.
+        faults.statuses = [status] * (1 + (status == 403))
         with pytest.raises(MtkitError, match=rf"a\.bin: {status} ") as caught:
             read(Url(f"{address}/a.bin"))
         assert "is the address right?" in caught.value.hint
-    assert len(faults.requests) == 3
+        faults.statuses = []
+    assert len(faults.requests) == (5 if status == 403 else 3)
+
+
+def test_a_url_that_is_signed_for_get_alone(served) -> None:
+    _, address, faults = served
+    for read in (measure_location, describe_location):
+        expected = read(Url(f"{address}/a.bin"))
+        faults.statuses = [403]
+        assert read(Url(f"{address}/a.bin")) == expected
+    assert measure_location(Url(f"{address}/a.bin")) == len(CONTENT)
 
 
 def test_a_file_that_is_replaced_while_it_is_read(served) -> None:

@@ -141,6 +141,16 @@ def _leave(text: str, tokens: Sequence[XmlToken], is_inline: bool, end: int) -> 
     return MarkupPart("protected", tokens[0].start, end, spelled=tuple(visible))
 
 
+def _make_entity(text: str, start: int, end: int) -> MarkupPart:
+    """Returns an entity of an unread DTD: the public ones are HTML's."""
+    raw = text[start:end]
+    shown = html.unescape(raw)
+    if shown == raw:
+        # Nothing says what it is.
+        return protect((start, end), raw)
+    return MarkupPart("text", start, end, spelled=(EscapedText(shown, raw),))
+
+
 def _make_part(text: str, token: XmlToken, *, is_inline: bool) -> MarkupPart:
     start, end = token.start, token.end
     match token.kind:
@@ -149,9 +159,7 @@ def _make_part(text: str, token: XmlToken, *, is_inline: bool) -> MarkupPart:
         case "open" | "close" as kind if is_inline:
             return MarkupPart(kind, start, end, token.name)
         case "other" if text[start] == "&":
-            # An entity of an unread DTD: the public ones are HTML's.
-            raw = text[start:end]
-            return MarkupPart("text", start, end, spelled=(EscapedText(html.unescape(raw), raw),))
+            return _make_entity(text, start, end)
         case "empty" | "other" if is_inline:
             return MarkupPart("void", start, end)
         case "cdata" if is_inline:

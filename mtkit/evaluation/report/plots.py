@@ -5,6 +5,7 @@ are the page's, light and dark: matplotlib draws with placeholders for CSS varia
 """
 
 import io
+import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -127,19 +128,22 @@ def draw_buckets(grouping: ScoresByBucket, metric: str, series: Mapping[str, int
         figure, axes = _open_rows(list(zip(names, notes, strict=True)))
     for system in dict.fromkeys(name for bucket in buckets for name in bucket.scores):
         own = series.get(system, _NO_SERIES)
-        values = [bucket.scores[system][metric] for bucket in buckets]
+        values = [bucket.scores[system].get(metric, math.nan) for bucket in buckets]
         if grouping.is_ordered:
             width = 1.0 if own == _NO_SERIES else 2.0 if own else 2.5
             axes.plot(values, color=_colour(own), linewidth=width, zorder=_height(own))
         # In a row, highlighted systems are slightly apart.
         gap = _MARK_GAP / _ROW_HEIGHT * (own - (len(series) - 1) / 2) if own != _NO_SERIES else 0
         for index, (bucket, value) in enumerate(zip(buckets, values, strict=True)):
+            if math.isnan(value):
+                continue
             title = f"{system}, {bucket.name}: {value:.2f}"
             if not grouping.is_ordered:
                 _mark(axes, value, index + gap, own, title)
             elif own != _NO_SERIES:
                 _mark(axes, index, value, own, title)
-    limits = _find_limits([each[metric] for bucket in buckets for each in bucket.scores.values()])
+    scores = [each for bucket in buckets for each in bucket.scores.values()]
+    limits = _find_limits([each[metric] for each in scores if metric in each])
     (axes.set_ylim if grouping.is_ordered else axes.set_xlim)(limits)
     label = f"{metric} by {grouping.name.lower()}; the tables below have the numbers"
     return _as_plot(figure, label)

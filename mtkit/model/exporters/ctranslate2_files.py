@@ -1,10 +1,9 @@
 """The folder of an export: its files, and mtkit's key in CTranslate2's config."""
 
-import re
 from pathlib import Path
 
 from mtkit.errors import MtkitError
-from mtkit.files import parse_json, read_file
+from mtkit.files import find_drafted, parse_json, read_file
 from mtkit.model.alignment_head import ALIGNMENT_FILE, WORD_ALIGNER_FILE
 from mtkit.model.card import CARD_FILE
 from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE
@@ -27,8 +26,6 @@ _MODEL_FILES = (
     *TOKENIZER_FILES,
 )
 """Files of an export besides CTranslate2's own."""
-_DRAFT = re.compile(r"\.(.+)\.\d+\.draft")
-"""The name of a file that `write_atomically` hasn't finished."""
 
 
 def check_replaced_export(output: Path, model_folder: Path) -> None:
@@ -56,8 +53,7 @@ def _is_from_export(path: Path) -> bool:
     if path.name == ENGINE_FOLDER:
         return path.is_dir() and all(map(_is_of_export, path.iterdir())) and _is_marked(path)
     # A command that is writing the card, or was killed meanwhile, leaves a draft.
-    draft = _DRAFT.fullmatch(path.name)
-    return (draft[1] if draft is not None else path.name) in _MODEL_FILES and path.is_file()
+    return (find_drafted(path.name) or path.name) in _MODEL_FILES and path.is_file()
 
 
 def _is_of_export(path: Path) -> bool:

@@ -191,5 +191,5 @@ def building_tokenizer(folder: SourceFolder) -> Iterator[None]:
     """Reports SentencePiece's exceptions as a damaged tokenizer."""
     try:
         yield
-    except (RuntimeError, TypeError, UnicodeDecodeError) as error:
+    except (RuntimeError, TypeError, UnicodeError) as error:
         raise MtkitError(f"{folder.origin}: damaged tokenizer: {error}") from error

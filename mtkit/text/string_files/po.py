@@ -57,6 +57,9 @@ def read_messages(text: str) -> Iterator[PoMessage]:
         keyword = found["keyword"]
         if found["flags"] is not None:
             flags.update(each.strip() for each in found["flags"].split(","))
+        elif found.group().startswith("#~"):
+            # They were an obsolete message's.
+            flags.clear()
         elif found.group().startswith("#|"):
             start = found.start() if start is None else start
         elif keyword is not None:

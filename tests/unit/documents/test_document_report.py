@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from mtkit.documents import translate_units
 from mtkit.documents.document import Document, Edit, EscapedText, LanguageCodes, Node, Unit
 from mtkit.documents.document_report import DocumentReport
 from mtkit.documents.formats.xml import read_xml
@@ -116,7 +117,18 @@ def test_a_document_that_cannot_be_read_again_is_not_written() -> None:
         write_checked(text, [Edit(3, 3, "<")], _READ_XML)
 
 
-def test_many_broken_units_are_found_in_bounded_time() -> None:
+def test_few_broken_units_cost_no_others() -> None:
+    names = [f"w{index:04}" for index in range(2_000)]
+    text = f"<a>{''.join(f'<p>{name}</p>' for name in names)}</a>"
+    units = [make_unit(text, name) for name in names]
+    broken = units[7::200]
+    edits = [Edit(unit.start, unit.end, "<" if unit in broken else "x", unit) for unit in units]
+    _, kept = write_checked(text, edits, _READ_XML)
+    assert list(map(id, kept)) == list(map(id, broken))
+
+
+def test_many_broken_units_are_found_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translate_units, "_MAX_CHECKED", 0)
     names = [f"w{index:04}" for index in range(2_000)]
     text = f"<a>{''.join(f'<p>{name}</p>' for name in names)}</a>"
     units = [make_unit(text, name) for name in names]

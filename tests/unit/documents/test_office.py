@@ -720,3 +720,20 @@ def test_nothing_is_lost_doubled_or_out_of_place(form: str, seeds: range) -> Non
             assert read_characters(form, translated) == read_characters(form, body), body
             # Translated once more, it is the same.
             assert translate(form, translated, keep_text) == translated
+
+
+def test_archives_whose_directory_is_damaged_are_no_traceback() -> None:
+    content = pack({_MAIN["docx"]: make_page("docx", "<w:p>" + run("Hello.") + "</w:p>")})
+    randomness = random.Random(1)
+    num_refused = 0
+    for _ in range(300):
+        damaged = bytearray(content)
+        # The directory is at the end.
+        damaged[randomness.randrange(len(content) * 2 // 3, len(content))] ^= randomness.randrange(
+            1, 256
+        )
+        try:
+            translate_content(bytes(damaged), "docx", capitals, _LANGUAGES)
+        except MtkitError:
+            num_refused += 1
+    assert num_refused > 30

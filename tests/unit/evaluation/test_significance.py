@@ -178,6 +178,24 @@ def test_nothing_exceeds_a_difference_that_each_sentence_shows() -> None:
     assert (found.interval.low, found.interval.high) == (-20.0, -20.0)
 
 
+@pytest.mark.parametrize(
+    # Of 2^n changes of sides of n labels that differ, those whose difference is at least as large.
+    ("better", "worse", "exact"),
+    [(1, 0, 1.0), (2, 0, 0.5), (4, 0, 0.125), (12, 4, 0.0768)],
+)
+def test_ties_count_in_a_randomization_of_labels(better: int, worse: int, exact: float) -> None:
+    def count(right: int, of_others: int) -> Statistics:
+        hits = [1.0] * right + [0.0] * of_others + [1.0] * (200 - right - of_others)
+        sums = np.stack([np.array(hits), np.ones(200)], axis=1)
+        return Statistics.of("accuracy", "accuracy", "", sums)
+
+    one, other = count(0, better + worse), count(better, worse)
+    one.per_sentence[better : better + worse, 0] = 1.0
+    one = Statistics.of("accuracy", "accuracy", "", one.per_sentence)
+    found = compare(one, other, test="randomization", resamples=9_999, seed=SEED)
+    assert found.p_value == pytest.approx(exact, abs=0.015)
+
+
 def test_interval_by_hand() -> None:
     # Of two sentences without and with an edit a resample is 0, 50 or 100: 1/4, 1/2 and 1/4.
     one = count_edits([0, 1], 1)

@@ -183,7 +183,7 @@ def test_nothing_but_an_older_export_is_replaced(folder, output):
 
 def test_a_draft_of_the_card_that_a_kill_left_is_no_other_thing(both, output):
     shutil.copytree(both / "exported", output)
-    (output / ".README.md.77.draft").write_text("# half a ca")
+    (output / ".README.md.77-0123abcd.draft").write_text("# half a ca")
     export(both / "model", output, lines=_LINES)
     assert sorted(path.name for path in output.iterdir()) == _FILES
 

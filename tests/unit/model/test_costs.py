@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mtkit.data.batches.collate import (
     MaskedBatch,
+    collate_joined,
     collate_text,
     lay_out,
     lay_out_side,
@@ -34,7 +36,12 @@ from mtkit.recipe.objective import Objective
 from mtkit.text.token_ids import EOS, UNK
 from mtkit.training.distributed import ProcessGroup
 from mtkit.training.learner import Learner, freeze
-from mtkit.training.loss import measure_causal, measure_masked, measure_translation
+from mtkit.training.loss import (
+    measure_causal,
+    measure_joined,
+    measure_masked,
+    measure_translation,
+)
 from mtkit.training.sharding import MOMENTS
 
 models = st.builds(
@@ -126,6 +133,35 @@ def test_operations_are_what_torch_counts(
         per_token.per_source_token * source_length
         + per_token.per_target_token * target_length
         + per_token.per_attended_pair * attended
+    )
+
+
+@settings(max_examples=10)
+@given(model=models, source_length=st.integers(2, 9), target_length=st.integers(2, 9))
+def test_operations_of_a_decoder_alone_are_what_torch_counts(
+    model: Model, source_length: int, target_length: int
+) -> None:
+    # A layer of its encoder-decoder isn't there, whatever the recipe has.
+    model = model.model_copy(update={"output_bias": False, "architecture": "decoder-only"})
+    num_pairs, length = 3, source_length + target_length
+    sides = (
+        Ragged.of([[UNK] * (each - 1) + [EOS]] * num_pairs)
+        for each in (source_length, target_length)
+    )
+    batch = collate_joined(*sides, lay_out_side(np.full(num_pairs, length), [num_pairs]))
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        FlopCounterMode(
+            display=False, custom_mapping={torch.ops.aten.addmm_: product_operations}
+        ) as counter,
+    ):
+        patch.setattr(cpu_attention, "find_softmax_width", lambda: 1)
+        measure_joined(CausalLanguageModel(model, 11), batch, label_smoothing=0.1).loss.backward()
+    per_token = count_operations(model, 11)
+    assert counter.get_total_flops() == num_pairs * (
+        per_token.per_source_token * source_length
+        + per_token.per_target_token * target_length
+        + per_token.per_attended_pair * model.num_decoder_layers * length**2
     )
 
 

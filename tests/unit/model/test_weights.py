@@ -1,11 +1,15 @@
 """Weights packed, loaded, written: nothing of them is lost, and what doesn't fit is refused."""
 
 import errno
+from pathlib import Path
 
 import pytest
 import torch
 
+from safetensors.torch import save_file
+
 from mtkit.errors import MtkitError
+from mtkit.model.weight_files import opening_arrays
 from mtkit.model.weights import load_weights, pack_weights, write_tensors
 
 _SHARED = {
@@ -113,3 +117,12 @@ def test_what_the_system_refuses_is_told_as_it_tells_it(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert caught.value.errno == errno.EFBIG
     assert caught.value.filename == str(tmp_path / "a.safetensors")
+
+
+def test_weights_in_bf16_are_read_without_torch(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    weights = {name: torch.randn(3, 5).bfloat16() for name in ("a", "b")}
+    save_file(weights, path)
+    with opening_arrays(path) as read:
+        for name, weight in weights.items():
+            assert torch.from_numpy(read(name)).equal(weight.float())

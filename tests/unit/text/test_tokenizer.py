@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
+from pydantic import ValidationError
 
 from mtkit.data.phrasebook import generate_pairs
 from mtkit.errors import MtkitError
@@ -14,6 +15,7 @@ from mtkit.recipe.tokenizer import Pretrained, Tokenizer
 from mtkit.text.sentencepiece_segmenter import read_pretrained
 from mtkit.text.token_ids import BOS, EOS, PAD, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
+from mtkit.text.tokenizer_files import ForeignRows
 from mtkit.text.train_tokenizer import train_tokenizer
 
 PAIRS = list(generate_pairs("train", 400))
@@ -302,3 +304,9 @@ def test_a_tokenizer_without_settings_is_refused(tmp_path):
     (tmp_path / "tokenizer.json").unlink()
     with pytest.raises(MtkitError, match=r"tokenizer\.json: missing"):
         SubwordTokenizer.load(tmp_path)
+
+
+@pytest.mark.parametrize("runs", [[[0, 1]], [[0, 300_000_000]], [[-1, 9]], [[0, 9], [9, 0]]])
+def test_rows_of_another_program_that_no_model_has(runs: list[list[int]]) -> None:
+    with pytest.raises(ValidationError, match="expected runs of rows"):
+        ForeignRows.model_validate({"source": runs, "target": [[0, 9]]})

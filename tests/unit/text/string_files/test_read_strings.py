@@ -276,3 +276,15 @@ def test_androids_strings() -> None:
         ("f[one]", "1 file"),
         ("f[other]", "files"),
     ]
+
+
+def test_flags_of_an_obsolete_message_are_no_others() -> None:
+    text = '#, fuzzy\n#~ msgid "old"\n#~ msgstr "alt"\n\nmsgid "Hello"\nmsgstr "Hallo"\n'
+    expected = [(each.msgid, each.msgstr) for each in polib.pofile(text).translated_entries()]
+    found = [(each.source, each.target) for each in read_translations(text.encode(), "po")]
+    assert found == expected == [("Hello", "Hallo")]
+
+
+def test_a_no_break_space_is_part_of_a_java_key() -> None:
+    [found] = read_strings("a\u00a0b=c\n".encode(), "properties")
+    assert (found.key, found.text) == ("a\u00a0b", "c")
