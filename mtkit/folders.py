@@ -114,6 +114,14 @@ def discard_folder(folder: Path) -> None:
         remove_folder(discarded)
 
 
+def check_new(folder: Path, hint: str = "name a new folder with --output") -> None:
+    """Checks that a folder can be made: there is nothing at its path, or an empty folder."""
+    if not os.path.lexists(folder):
+        return
+    if not folder.is_dir() or any(folder.iterdir()):
+        raise MtkitError(f"{folder}: already exists", hint)
+
+
 def remove_folder(folder: Path) -> None:
     """Removes a folder that mtkit made, if it is there; a link is removed, not followed."""
     if folder.is_symlink():

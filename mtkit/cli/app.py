@@ -57,6 +57,11 @@ def _faults_as_lines() -> Iterator[None]:
         _fail(explain_missing_package(error))
     except OSError as error:
         _fail(explain_system_fault(error))
+    except RuntimeError as error:
+        # `Path.resolve` before Python 3.13.
+        if not str(error).startswith("Symlink loop"):
+            raise
+        _fail(MtkitError(str(error), "remove the links, or give another path"))
     except MemoryError as error:
         _fail(MtkitError(str(error) or "out of memory", "free some memory, or lower batch sizes"))
 

@@ -110,6 +110,8 @@ def check_writable(output: Path, source: Path) -> None:
         raise MtkitError(
             "--output -: a document isn't written to stdout", "name a file; or use stdin and stdout"
         )
+    # A link of nothing, or in a loop, is an error now, not after the translation.
+    folder = output.resolve().parent
     if output.is_dir():
         raise MtkitError(f"{output}: a folder, expected a file to write", "name a file in it")
     if output.exists() and not output.is_file():
@@ -118,10 +120,9 @@ def check_writable(output: Path, source: Path) -> None:
             f"{output}: a device or a pipe, expected a file to write",
             "lines of stdin go to stdout: mtkit translate < FILE",
         )
-    if not output.parent.is_dir():
-        raise MtkitError(
-            f"{output.parent}: no such folder", f"make it first: mkdir -p {output.parent}"
-        )
+    if not folder.is_dir():
+        where = folder if output.is_symlink() else output.parent
+        raise MtkitError(f"{where}: no such folder", f"make it first: mkdir -p {where}")
     check_not_input(output, [source])
 
 

@@ -8,7 +8,7 @@ from statistics import fmean
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
-from mtkit.folders import building
+from mtkit.folders import building, check_new
 from mtkit.inference.export import choose_languages
 from mtkit.inference.transformers_parity import (
     check_transformers_folder,
@@ -37,7 +37,7 @@ def export_transformers(
     `output` must be new or empty. `metadata`, such as `datasets`, is added to its card's head.
     """
     version = load_transformers().__version__
-    _check_empty(output)
+    check_new(output)
     with reading(model_folder):
         loaded = load_model_folder(model_folder)
         card = read_card(model_folder) or f"# {loaded.config.recipe}\n"
@@ -88,11 +88,6 @@ def export_transformers(
         write_atomically(draft / CARD_FILE, written_card)
     _warn_about_licence(written_card)
     say(f"wrote {output}; next: hf upload OWNER/NAME {output}")
-
-
-def _check_empty(output: Path) -> None:
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise MtkitError(f"{output}: already exists", "name a new folder with --output")
 
 
 def _with_power(settings: Inference, mean_length: float) -> Inference:

@@ -9,6 +9,7 @@ from pathlib import Path
 from mtkit.console import say, warn
 from mtkit.data.sources.lines import check_is_file, read_lines
 from mtkit.errors import MtkitError, shorten
+from mtkit.folders import check_new
 from mtkit.model.alignment_head import default_head, find_word_aligner, read_alignment_head
 from mtkit.model.card import read_card
 from mtkit.model.config import CONFIG_FILE, INFERENCE_FILE
@@ -41,8 +42,7 @@ def import_model(source: str, output: Path, *, encoder: str = "") -> None:
     Face hub. `output` must be new or empty. `encoder` is where a metric's encoder has its
     config.json and tokenizer; by default it is found on the hub.
     """
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise MtkitError(f"{output}: already exists", "name a new folder with --output")
+    check_new(output)
     folder = open_source(source)
     if folder.find(HPARAMS_FILE) is not None:
         _import_comet(folder, output, encoder)
@@ -148,8 +148,7 @@ def import_trimmed(source: str, output: Path, texts: Sequence[Path]) -> None:
     `source` is as in `import_model`, or a model folder of mtkit's. `texts` must cover all languages
     to keep.
     """
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise MtkitError(f"{output}: already exists", "name a new folder with --output")
+    check_new(output)
     for text in texts:
         check_is_file(text, "name files of text with --keep-pieces-of")
     folder = Path(source)

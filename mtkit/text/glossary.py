@@ -17,7 +17,7 @@ import regex
 from mtkit.errors import MtkitError, suggest
 from mtkit.files import read_file
 from mtkit.text.phrases import PhraseFinder
-from mtkit.text.words import Span
+from mtkit.text.words import UNSPACED, Span
 
 MAX_TERMS = 100_000
 _MAX_BYTES = 64 << 20
@@ -31,10 +31,8 @@ _COLUMNS = "a line is source, tab, target, and optionally case_sensitive or forb
 
 # In scripts without spaces each character is a word, and so is each sign.
 _WORD = regex.compile(
-    r"[\u3000-\u303f\uff00-\uffef\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}"
-    r"\p{Myanmar}\p{Tibetan}]\p{M}*"
-    r"|(?:(?![\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}])"
-    r"[\p{L}\p{M}\p{N}_])+|\S"
+    rf"[\u3000-\u303f\uff00-\uffef{UNSPACED}]\p{{M}}*"
+    rf"|(?:(?![{UNSPACED}])[\p{{L}}\p{{M}}\p{{N}}_])+|\S"
 )
 _JOINED_BEFORE = regex.compile(r"[\p{L}\p{N}][-‐‑]$")
 _JOINED_BEHIND = regex.compile(r"[-‐‑][\p{L}\p{N}]")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import regex
 
 from mtkit.text.languages import find_main_code, find_main_language
-from mtkit.text.words import Span, strip_span
+from mtkit.text.words import UNSPACED, Span, strip_span
 
 _WINDOW = 2_048
 """Characters per call of the library: its time is quadratic for some texts."""
@@ -24,9 +24,7 @@ _QUOTED_END = regex.compile(r"[」』）]$")
 _ABBREVIATIONS = {"fr": regex.compile(r"(?<![\w.])MM?\.$")}
 """Abbreviations that the library lacks: Monsieur was most of its errors in French news."""
 _QUOTE_PARTICLE = regex.compile(r"と|って")
-_SPACELESS = regex.compile(
-    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}\u3000-\u303f]"
-)
+_SPACELESS = regex.compile(rf"[{UNSPACED}\u3000-\u303f]")
 _LAST_WORD = regex.compile(r"(?<=\s)\S++$")
 _LETTER = regex.compile(r"\p{L}")
 _SURROGATE = regex.compile(r"[\ud800-\udfff]")

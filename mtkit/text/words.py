@@ -15,10 +15,10 @@ Span = tuple[int, int]
 """The start and end of a part of a text, in characters."""
 _BETWEEN_SPACES = regex.compile(r"[^ \t]+")
 _RUN = regex.compile(r"\S+")
-_WITHOUT_SPACES = regex.compile(
-    r"[\u3000-\u303f\uff00-\uffef"  # Punctuation, and full-width letters.
-    r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
-)
+UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
+"""Characters of scripts without spaces, for a set of a regular expression."""
+# With punctuation, and full-width letters.
+_WITHOUT_SPACES = regex.compile(rf"[\u3000-\u303f\uff00-\uffef{UNSPACED}]")
 _MAX_MATCHED = 2_000
 """Maximum characters of a text for exact matching of changes: its time is quadratic."""
 

@@ -8,13 +8,13 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from mtkit.text.words import Span
+from mtkit.text.words import UNSPACED, Span
 
 _WORD = regex.compile(
     # Scripts without spaces between words: each character is a word.
-    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]\p{M}*"
+    rf"[{UNSPACED}]\p{{M}}*"
     r"|\p{N}+(?:[.,]\p{N}+)*"
-    r"|[\p{L}\p{M}--[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]]"
+    rf"|[\p{{L}}\p{{M}}--[{UNSPACED}]]"
     r"+['’]?"
     r"|[^\s\p{L}\p{M}\p{N}]",
     regex.V1,

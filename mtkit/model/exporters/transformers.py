@@ -3,9 +3,8 @@
 import json
 from pathlib import Path
 
-from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
-from mtkit.folders import building
+from mtkit.folders import building, check_new
 from mtkit.model.card import CARD_FILE, render_text, with_use
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE
 from mtkit.model.folder import LoadedModel
@@ -27,8 +26,7 @@ def save_transformers_folder(loaded: LoadedModel, folder: Path) -> None:
     """
     config = loaded.config
     described = describe_language_model(config)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise MtkitError(f"{folder}: already exists", "name a new folder")
+    check_new(folder, "name a new folder")
     keys = MtkitKeys(
         recipe=config.recipe,
         language=config.target_language,

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from safetensors.torch import save_file
 
 from mtkit.errors import MtkitError
