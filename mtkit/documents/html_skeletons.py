@@ -13,8 +13,8 @@ ReadSkeleton = Callable[[str], Skeleton]
 
 _TRANSLATED = frozenset((*TEXT_ATTRIBUTES, "content", "label", "value"))
 """HTML attributes that may be translated."""
-OF_LANGUAGE = frozenset(("lang", "xml:lang"))
-"""Attributes that name a language, which translation changes."""
+OF_LANGUAGE = frozenset(("lang", "xml:lang", "dir"))
+"""Attributes that name a language or its direction, which translation changes."""
 
 
 class UnreadableError(ValueError):

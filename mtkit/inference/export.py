@@ -129,7 +129,7 @@ def export(
     settings = settings.model_copy(update=plain)
     marks = choose_marks(loaded)
     room = settings.max_source_tokens - len(marks.before) - len(marks.behind)
-    chosen = _choose_lines(loaded.tokenizer, lines, references, room)
+    chosen = choose_lines(loaded.tokenizer, lines, references, room)
     job = _Job(
         loaded,
         settings,
@@ -236,7 +236,7 @@ def _convert(job: _Job, folder: Path, quantization: str) -> None:
     )
 
 
-def _choose_lines(
+def choose_lines(
     tokenizer: SubwordTokenizer,
     lines: Sequence[str],
     references: Sequence[str],

@@ -8,7 +8,7 @@ from mtkit.console import say
 from mtkit.errors import MtkitError
 from mtkit.inference.ctranslate2_client import CTranslate2Client
 from mtkit.inference.engines.engine import EncodedSource, search_in_batches
-from mtkit.inference.export import export
+from mtkit.inference.export import choose_lines, export
 from mtkit.model.card import CARD_FILE, read_card
 from mtkit.model.config import open_model_folder
 from mtkit.model.exporters.argos import SUFFIX, check_packable, check_pieces, write_package
@@ -51,7 +51,8 @@ def export_argos(
             settings=settings,
             evaluation=evaluation,
         )
-        chosen = [line for line in lines if line.strip()][:_MAX_LINES]
+        max_tokens = opened.settings.max_source_tokens
+        chosen = choose_lines(opened.tokenizer, lines, (), max_tokens)[0][:_MAX_LINES]
         sources = [EncodedSource(tokens) for tokens in opened.tokenizer.encode_source(chosen)]
         search = opened.settings.model_copy(
             update={

@@ -14,6 +14,9 @@ UNSPACED_SCRIPTS = (
 Span = tuple[int, int]
 """The start and end of a part of a text, in characters."""
 _BETWEEN_SPACES = regex.compile(r"[^ \t]+")
+_RIGHT_TO_LEFT = frozenset(
+    ("Arab", "Aran", "Hebr", "Syrc", "Thaa", "Nkoo", "Adlm", "Rohg", "Mand", "Samr")
+)
 _RUN = regex.compile(r"\S+")
 UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
 """Characters of scripts without spaces, for a set of a regular expression."""
@@ -40,6 +43,11 @@ def find_script(language: str) -> str:
     name = get_global("language_aliases").get(name, name)
     likely = known.get(f"{name}_{territory}") or known.get(name)
     return str(parse_locale(likely)[2]) if likely else ""
+
+
+def find_direction(language: str) -> str:
+    """Returns the direction in which a language is written: `rtl` or `ltr`, as in HTML."""
+    return "rtl" if find_script(language) in _RIGHT_TO_LEFT else "ltr"
 
 
 def uses_spaces(text: str) -> bool:

@@ -199,7 +199,7 @@ class _Reader(HTMLParser):
                     continue
                 frame.opened[name] += is_opening
                 self._add(kind, name, start, end)
-            self.edits += rewrite_languages(attributes, self._languages)
+            self.edits += rewrite_languages(self._text, attributes, self._languages)
             self._read_tag(name, attributes)
         for frame in self._frames:
             frame.in_sentence = False

@@ -17,6 +17,7 @@ from mtkit.documents.document import (
     Unit,
 )
 from mtkit.documents.escaped_text import read_escaped_text
+from mtkit.text.words import find_direction
 
 # fmt: off
 _INLINE = frozenset((
@@ -169,15 +170,32 @@ def read_visible(raw: str) -> tuple[EscapedText, ...]:
     return read_spelled(re.sub(r"<[^<>]*+>", "", raw))
 
 
-def rewrite_languages(attributes: Attributes, languages: LanguageCodes) -> list[Edit]:
-    """Returns the edits that give a tag the target language."""
+_MAX_BEFORE_VALUE = 64
+_NAME_BEFORE_VALUE = re.compile(r"(?:xml:)?lang\s*+=\s*+[\"']?\Z", re.IGNORECASE)
+
+
+def rewrite_languages(text: str, attributes: Attributes, languages: LanguageCodes) -> list[Edit]:
+    """Returns the edits that give a tag the target language, and its direction of writing."""
     edits = []
     for key in ("lang", "xml:lang"):
         if key in attributes and languages.target:
             (start, end), language = attributes[key]
             if languages.is_marked_source(language):
                 edits.append(Edit(start, end, languages.target))
-    return edits
+    if not edits:
+        return edits
+    direction = find_direction(languages.target)
+    if direction != find_direction(languages.source):
+        span, given = attributes.get("dir", (None, ""))
+        if span is not None and given.lower() in ("ltr", "rtl"):
+            edits.append(Edit(*span, direction))
+        elif span is None:
+            start = max(0, edits[0].start - _MAX_BEFORE_VALUE)
+            name = _NAME_BEFORE_VALUE.search(text[start : edits[0].start])
+            if name is not None:
+                place = start + name.start()
+                edits.append(Edit(place, place, f'dir="{direction}" '))
+    return sorted(edits, key=lambda edit: edit.start)
 
 
 def read_attribute_units(text: str, name: str, attributes: Attributes) -> list[Unit]:

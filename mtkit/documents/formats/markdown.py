@@ -255,7 +255,7 @@ class _BlockReader:
         attributes = read_attributes(self._text, first, last)
         is_opening = mark.name[0] not in "/!"
         if is_opening:
-            self._document.edits += rewrite_languages(attributes, self._languages)
+            self._document.edits += rewrite_languages(self._text, attributes, self._languages)
         if is_opening and find_reason_to_leave(mark.name, attributes, self._languages)[0]:
             if end:
                 span = self._block.locate_span(mark.start, end)

@@ -390,3 +390,21 @@ def test_raised_numbers_and_readings_stay_with_their_words(page: str, text: str)
     capitals = "".join(each if each.startswith("<") else each.upper() for each in tags.split(page))
     assert translate(f"<p>{page}</p>", translate_it) == f"<p>{capitals}</p>"
     assert seen == [text]
+
+
+@pytest.mark.parametrize(
+    ("tag", "expected"),
+    [
+        ('<html lang="en">', '<html dir="rtl" lang="ar">'),
+        ('<html dir="ltr" class=a lang=en>', '<html dir="rtl" class=a lang=ar>'),
+        ('<html xml:lang="en" lang = "en" dir=auto>', '<html xml:lang="ar" lang = "ar" dir=auto>'),
+        ("<html LANG='en' DIR='LTR'>", "<html LANG='ar' DIR='rtl'>"),
+        ('<html lang="fr">', '<html lang="fr">'),
+    ],
+)
+def test_a_page_gets_the_direction_of_its_language(tag: str, expected: str) -> None:
+    page = f"{tag}<p>one</p></html>"
+    for source, target in (("en", "ar"), ("en", "de")):
+        written = translate_markup(page, "html", keep_text, LanguageCodes(source, target))
+        wanted = expected if target == "ar" else tag.replace("en", "de")
+        assert written == f"{wanted}<p>one</p></html>"
