@@ -109,7 +109,7 @@ class EngineNetwork:
 
     def _make_sinusoids(self, count: int) -> NDArray[np.float32]:
         first = self._model.first_position
-        return sinusoids(first + count, self._model.d_model, self._model.sinusoids)[first:]
+        return make_sinusoids(first + count, self._model.d_model, self._model.sinusoids)[first:]
 
     def _find_positions(self, side: str, length: int) -> NDArray[np.float32]:
         with self._lock:
@@ -194,8 +194,14 @@ def _describe_positions(vectors: NDArray[np.float32]) -> Positions:
     return Positions(vectors=address(vectors), count=len(vectors))
 
 
-def sinusoids(num_positions: int, d_model: int, kind: Sinusoids) -> NDArray[np.float32]:
-    """Returns sinusoidal positions, [num_positions, d_model]; see `mtkit.network.embeddings`."""
+def make_sinusoids(num_positions: int, d_model: int, kind: Sinusoids) -> NDArray[np.float32]:
+    """Returns sines and cosines of p / 10000^(2i/d_model), [num_positions, d_model].
+
+    p counts positions, from 0; i counts pairs of a sine and a cosine. `interleaved` has sines at
+    even indices and cosines at odd ones, as in arXiv 1706.03762, section 3.5. `halves` has all
+    sines first, as in Marian. `tensor2tensor` does too, with p / 10000^(i/(d_model/2 - 1)), as in
+    fairseq and M2M100.
+    """
     pairs = np.arange(d_model // 2, dtype=np.float64)
     slowest = max(d_model // 2 - 1, 1) if kind == "tensor2tensor" else d_model / 2
     frequencies = np.exp(-math.log(10_000.0) * pairs / slowest)

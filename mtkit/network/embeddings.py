@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from mtkit.engine.network import make_sinusoids
 from mtkit.network.cpu.quantized import QuantizedLinear
 from mtkit.network.layout import Layout, NewestStates, NewestTokens, States, Tokens
 from mtkit.network.sublayers import Dropout, LayerNorm
@@ -18,20 +19,8 @@ _INITIAL_POSITIONS = 256
 def sinusoids(
     num_positions: int, d_model: int, kind: Sinusoids = "interleaved"
 ) -> Float[Tensor, "num_positions d_model"]:
-    """Returns sines and cosines of p / 10000^(2i/d_model), in fp32.
-
-    p counts positions, from 0; i counts pairs of a sine and a cosine. `interleaved` has sines at
-    even indices and cosines at odd ones, as in the paper. `halves` has all sines first, as in
-    Marian. `tensor2tensor` does too, with p / 10000^(i/(d_model/2 - 1)), as in fairseq and M2M100.
-    """
-    pairs = torch.arange(d_model // 2, dtype=torch.float64)
-    slowest = max(d_model // 2 - 1, 1) if kind == "tensor2tensor" else d_model / 2
-    frequencies = torch.exp(-math.log(10_000.0) * pairs / slowest)
-    angles = torch.arange(num_positions, dtype=torch.float64)[:, None] * frequencies
-    waves = angles.sin(), angles.cos()
-    if kind == "interleaved":
-        return torch.stack(waves, dim=-1).flatten(1).float()
-    return torch.cat(waves, dim=1).float()
+    """Returns the sines and cosines of `make_sinusoids`."""
+    return torch.from_numpy(make_sinusoids(num_positions, d_model, kind))
 
 
 class SinusoidalPositions(nn.Module):

@@ -16,7 +16,7 @@ import torch
 
 from mtkit.engine import library, linear, network, search
 from mtkit.engine.library import KINDS, choose_library, open_library
-from mtkit.engine.network import EngineNetwork, sinusoids
+from mtkit.engine.network import EngineNetwork
 from mtkit.errors import MtkitError
 from mtkit.inference.engines import native_engine
 from mtkit.inference.engines.engine import EncodedSource
@@ -29,7 +29,6 @@ from mtkit.inference.search.bounds import NO_BOUNDS, OutputBounds
 from mtkit.model.alignment_head import AlignmentHead, default_head
 from mtkit.model.weights import distinct_weights
 from mtkit.network import CausalLanguageModel, EncoderDecoder
-from mtkit.network.embeddings import sinusoids as torch_sinusoids
 from mtkit.recipe.inference import Fusion, Inference, LengthPenalty, Sampling
 from mtkit.recipe.model import Model
 from mtkit.text.token_ids import BOS, EOS
@@ -553,13 +552,6 @@ def test_ctrl_c_ends_a_search() -> None:
     timer.join()
     # Nothing of it goes on.
     assert threading.active_count() <= before
-
-
-@pytest.mark.parametrize("kind_of", ["interleaved", "halves", "tensor2tensor"])
-def test_sinusoids_are_the_networks(kind_of: str) -> None:
-    np.testing.assert_allclose(
-        sinusoids(300, 34, kind_of), torch_sinusoids(300, 34, kind_of).numpy(), atol=1e-7
-    )
 
 
 @pytest.mark.parametrize(
