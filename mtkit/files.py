@@ -68,7 +68,9 @@ def as_json_text(content: object, *, is_ascii: bool = False) -> str:
 
 def name_draft(name: str) -> str:
     """Returns a new name for the draft of a file or folder; see `find_drafted`."""
-    short = os.fsencode(name)[:_MAX_DRAFTED].decode("utf-8", errors="ignore")
+    short = name
+    while len(os.fsencode(short)) > _MAX_DRAFTED:
+        short = short[:-1]
     # Processes on different machines may have the same id.
     return f".{short}.{os.getpid()}-{secrets.token_hex(4)}.draft"
 

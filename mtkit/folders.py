@@ -78,7 +78,7 @@ def _remove_abandoned_drafts(folder: Path) -> None:
     own = find_drafted(name_draft(folder.name))
     for path in list(folder.parent.iterdir()):
         draft = path.with_name(path.name.removesuffix(".lock"))
-        if find_drafted(draft.name) == own:
+        if own and find_drafted(draft.name) == own:
             # Another user's draft stays.
             with suppress(BlockingIOError, PermissionError), locked(draft, waits=False) as is_held:
                 if is_held:

@@ -66,7 +66,7 @@ class LineTeacher:
                 best = scores.index(max(scores))
                 others += [index] if best else []
                 chosen[index] = replace(each, candidates=each.candidates[best:])
-        if self._synthesis.drop_flagged:
+        if others and self._synthesis.drop_flagged:
             # The search has flagged the most probable one.
             scored = self._teacher.score([(requests[i].text, chosen[i].text) for i in others])
             for index, each in zip(others, scored, strict=True):

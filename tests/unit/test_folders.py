@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import MtkitError
+from mtkit.files import write_atomically
 from mtkit.folders import building, exclusive_lock, remove_folder
 
 
@@ -91,6 +92,23 @@ def test_removing_a_folder_follows_no_link(tmp_path: Path) -> None:
     assert not link.is_symlink()
     assert (kept / "file").exists()
     remove_folder(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("name", ["ü" * 127, "a" * 255, os.fsdecode(b"\xff" * 255)])
+def test_a_file_s_name_of_any_length_and_bytes(tmp_path: Path, name: str) -> None:
+    for content in "ab":
+        write_atomically(tmp_path / name, content)
+        assert (tmp_path / name).read_text() == content
+    assert list(tmp_path.iterdir()) == [tmp_path / name]
+
+
+def test_a_folder_s_name_of_any_bytes(tmp_path: Path) -> None:
+    folder, other = tmp_path / os.fsdecode(b"\xff"), tmp_path / "other"
+    other.mkdir()
+    for _ in range(2):
+        with building(folder) as draft:
+            (draft / "a").write_text("a")
+    assert sorted(tmp_path.iterdir()) == sorted([folder, other])
 
 
 def test_a_file_system_without_locks_is_worked_on(tmp_path: Path, monkeypatch) -> None:
