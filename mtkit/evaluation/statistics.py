@@ -26,9 +26,9 @@ Numbers = NDArray[Any]
 _SECONDS_PER_SENTENCE = 0.0006
 # Short enough for Ctrl-C, and for processes to end at about the same time.
 _SECONDS_PER_BLOCK = 0.5
-# chrF's n-grams of a reference take 100 kB.
 _MAX_EXPONENT = 700.0
 """e to this is a little less than the largest float."""
+# chrF's n-grams of a reference take 100 kB.
 _MAX_SENTENCES_PER_BLOCK = 500
 
 TreeMetric = Literal["tree-precision", "tree-recall", "tree-f1", "tree-exact"]
