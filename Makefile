@@ -2,7 +2,7 @@
 # make test    sets up, then lints, checks types and runs every test
 # make gpu     checks and measures mtkit on a GPU, in the Python that is active (PYTHON): two parts of
 #              at most nine minutes, gpu-check and gpu-train; data from MTKIT_TEST_DATA
-# make docs    sets up, then writes docs/reference anew from the code, and builds the site in site/
+# make docs    sets up, then regenerates docs/reference from the code, and builds the site in site/
 # make format  formats the code
 # make clean   removes the environment, the demo and the site
 
@@ -49,7 +49,7 @@ format: .venv/installed-for-tests
 clean:
 	rm -rf .venv $(DEMO) site
 
-# Installing compiles the kernels, so it is done again where their source has changed.
+# Installing compiles the kernels, so it runs again when their source has changed.
 KERNELS := hatch_build.py $(wildcard mtkit/engine/cpp/*.h mtkit/engine/cpp/*.cpp)
 
 # Python compiles a module at its first import; compiling all of them here takes a minute.

@@ -5,13 +5,13 @@
     python benchmarks/alignment.py GOLD SOURCE TARGET --corpus SOURCE TARGET [--pairs N]
         [--languages zh en] [--group N]
 
-GOLD has a line for each pair, `i-j` of a sure link and `ipj` of a possible one, from 1; SOURCE and
-TARGET their words, parted by spaces; all may be gzipped. `--reverse` says that i is of the target.
-The pairs are aligned as they stand, with the target given. FILE has a line `0-0 1-2` for each pair.
-With --corpus, mtkit's own aligner learns from the first N pairs of two files of text, and aligns
-the pairs: each by itself, all together (or --group N at a time), together without the corpus, and
-each by itself once it has learned from them too. Of a folder with a word aligner, both are told.
-With --of-gold-words only links of source words that gold links are counted.
+GOLD has a line for each pair: `i-j` for a sure link, `ipj` for a possible one, counted from 1.
+SOURCE and TARGET have their words, separated by spaces; all may be gzipped. With `--reverse`, i is
+a position in the target. A model aligns each source with the given target. FILE has a line
+`0-0 1-2` for each pair. With --corpus, mtkit's own aligner learns from the first N pairs of two
+text files, and aligns the pairs: each alone, all together (or --group N at a time), together
+without the corpus, and each alone after also learning from them. A folder with a word aligner gets
+a row for both. With --of-gold-words only links of source words that have gold links count.
 """
 
 import argparse
@@ -154,7 +154,7 @@ def align_by_statistics(
     languages: Sequence[str],
     group: int | None,
 ) -> Iterator[tuple[str, list[Pairs]]]:
-    """Yields the links of mtkit's own aligner: each pair by itself, together, and learned from."""
+    """Yields the links of mtkit's own aligner: each pair alone, together, and learned from."""
     (sources, source_spans, source_ends), (targets, target_spans, target_ends) = (
         split_words(side, language) for side, language in zip(sides, languages, strict=True)
     )
@@ -190,11 +190,11 @@ def align_by_statistics(
     both = [[*side, *given] for side, given in zip(text, (sources, targets), strict=True)]
     together = "together" if group is None else f"together, {group} at a time"
     for name, align_them in (
-        ("each pair by itself", lambda: aligner.align(sources, targets)),
+        ("each pair alone", lambda: aligner.align(sources, targets)),
         (together, lambda: align_groups(aligner)),
         (f"{together}, without the corpus", lambda: align_groups(nothing)),
         (
-            "by itself, learned from too",
+            "alone, also learned from",
             lambda: train_aligner(zip(*both, strict=True), tuple).align(sources, targets),
         ),
     ):

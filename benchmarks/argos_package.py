@@ -2,7 +2,7 @@
 
     python benchmarks/argos_package.py PACKAGE < input.txt > output.txt
 
-Run it in an environment that has argostranslate or argos-translate-lt, and no mtkit. Each line is a
+Run it in an environment that has argostranslate or argos-translate-lt, not mtkit. Each line is a
 sentence: the splitter, whose model would be fetched, is replaced by one that leaves a line whole.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 def main() -> None:
     package_path = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory() as folder:
-        # Read when the library is imported; the user's own packages stay as they are.
+        # The library reads these at import; the user's own packages aren't touched.
         os.environ["XDG_DATA_HOME"] = os.environ["XDG_CONFIG_HOME"] = folder
         os.environ["XDG_CACHE_HOME"] = folder
         os.environ.setdefault("ARGOS_DEVICE_TYPE", "cpu")

@@ -144,7 +144,7 @@ def main() -> None:
     parser.add_argument("--rows", default=",".join(ROWS))
     parser.add_argument("--steps", type=int, default=4_000)
     parser.add_argument("--vocab-size", type=int, default=2_000)
-    parser.add_argument("--weight", type=float, default=1.0, help="of the pairs, beside text")
+    parser.add_argument("--weight", type=float, default=1.0, help="of the pairs, relative to text")
     parser.add_argument("--keep", type=float, default=0.7, help="of the text, where filtered")
     parser.add_argument("--seeds", type=int, default=1)
     options = parser.parse_args()
@@ -203,7 +203,7 @@ def run_row(
 
 
 def run(workspace: Path, recipe: str) -> None:
-    """Runs a recipe in a workspace; its messages go to a file beside it."""
+    """Runs a recipe in a workspace; its messages go to a file next to it."""
     path = workspace.with_suffix(".toml")
     path.write_text(recipe, encoding="utf-8")
     command = ["mtkit", "run", "--recipe", str(path), "--workspace", str(workspace)]

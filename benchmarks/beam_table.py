@@ -1,4 +1,4 @@
-"""The worth of beam size and length penalty on a development set, and of n-best lists.
+"""BLEU by beam size and length penalty on a development set, and the oracle of n-best lists.
 
 python benchmarks/beam_table.py --model FOLDER [--model OTHER] --source FILE --reference FILE
 
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def choose_best(lists: Sequence[Translation], references: Sequence[str]) -> list[str]:
-    """Returns of each list the text that is most like the reference, by sentence BLEU."""
+    """Returns the text of each list that is most like the reference, by sentence BLEU."""
     return [
         max(
             (candidate.text for candidate in found.candidates),

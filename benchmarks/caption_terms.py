@@ -6,9 +6,9 @@ DATA is Multi30k's folder, LEXICON the `lexicon.json` that `mtkit prepare` makes
 `data.augment.terms`, and each MODEL a model folder; the first needs a word aligner. A caption's
 terms are words of test2016, or runs of up to three, that the aligner links to words of the
 reference, chosen as those of training examples are. A term's target is the most frequent form of
-its stem in training text: so terms are what the reference has (as in arXiv 1906.01105), in base
-form. A right form is the one that the reference has. Rare terms are those that training text has
-with this translation three times at most. Seconds are the processor's, without loading.
+its stem in training text: the reference's terms (as in arXiv 1906.01105), in base form. A form is
+right if the reference has it. A term is rare if training text has it with this translation at most
+three times. Seconds are CPU time, without loading.
 """
 
 import argparse
@@ -103,7 +103,7 @@ def count_forms(
 def translate(
     model: Path, sources: Sequence[str], terms: Sequence[Sequence[TermOfCaption]], way: str
 ) -> tuple[list[str], float]:
-    """Returns translations, and the processor seconds that they took."""
+    """Returns translations, and the CPU seconds that they took."""
     translator = Translator(model, device="cpu")
     settings = translator.settings.model_copy(update={"glossary": GlossarySection(way=way)})
     translator = Translator(model, device="cpu", settings=settings)

@@ -2,10 +2,10 @@
 
     python benchmarks/cluster_costs.py CORPUS FOLDER [--pairs 1000000] [--cores 16]
 
-CORPUS is a folder with {train,dev,test}.{en,de}.gz; FOLDER gets gigabytes. Processor time of the
-driver and of all workers is taken at the end of each stage, for all pairs and for a fifth of them;
-on the cluster, that of Ray's own processes counts. From it follow the start of a stage, the cost of
-a pair, and a table for larger corpora and clusters, by
+CORPUS is a folder with {train,dev,test}.{en,de}.gz; FOLDER gets gigabytes. The script measures
+the CPU time of the driver and of all workers at the end of each stage, for all pairs and for a
+fifth of them; on the cluster it includes Ray's own processes. It computes the start of a stage, the
+cost of a pair, and a table for larger corpora and clusters, by
 
     seconds of a stage = max(driver's start + pair * pairs, workers' pair * pairs / (nodes * cores))
 
@@ -89,7 +89,7 @@ def main() -> None:
 def measure(
     folder: Path, options: list[str], others: list[psutil.Process], num_pairs: int
 ) -> Costs:
-    """Returns the driver's and the workers' processor seconds of each stage."""
+    """Returns the driver's and the workers' CPU seconds of each stage."""
     remove_folder(folder / "run")
     command = [sys.executable, "-m", "mtkit", "prepare", "-r", str(folder / "costs.toml")]
     command += ["--workspace", str(folder / "run"), *options]
@@ -120,9 +120,9 @@ def measure(
 
 
 class Meter:
-    """Adds up the processor seconds of processes and of all below them, ended ones included.
+    """Adds up the CPU seconds of processes and their descendants, including those that ended.
 
-    Ray's actors end without a parent that would count them, so all are looked at all the time.
+    Ray's actors end without a parent that would count them, so a thread polls all processes.
     """
 
     def __init__(self, roots: list[psutil.Process]) -> None:
@@ -149,8 +149,8 @@ class Meter:
 
 
 def show(name: str, costs: list[Costs], sizes: Sizes) -> None:
-    """Prints the processor time of each stage: its start, and that of a pair."""
-    print(f"{name}: processor time in seconds, and in microseconds per pair beyond the first")
+    """Prints the CPU time of each stage: of its start, and of a pair."""
+    print(f"{name}: CPU time in seconds, and in microseconds per pair beyond the first")
     for stage in costs[-1]:
         (driver, driver_pair), (workers, workers_pair) = (
             fit(costs, sizes, stage, who) for who in (0, 1)

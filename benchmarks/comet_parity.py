@@ -66,7 +66,7 @@ def write_encoder(
     is_xl: bool = False,
     num_pieces: int = 200,
 ) -> None:
-    """Writes an encoder's config, and its tokenizer, of a narrow one as a SentencePiece model."""
+    """Writes an encoder's config and tokenizer, for the narrow ones as a SentencePiece model."""
     import sentencepiece  # noqa: PLC0415
     from transformers import (  # noqa: PLC0415
         XLMRobertaConfig,

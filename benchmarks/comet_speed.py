@@ -6,8 +6,8 @@ r"""Times mtkit's COMET beside unbabel-comet's at XLM-R-large's shape, both in f
 
 Weights are random (1.3 GB in FOLDER, twice); the tokenizer is learned from the three files, and the
 embedding has a row for each of its pieces. Both sides load once per round, score a few rows to warm
-up, then all, in turns; the table has medians of sentences per second, and the largest difference of
-their scores.
+up, then all, alternately; the table has medians of sentences per second, and the largest difference
+of their scores.
 """
 
 import argparse

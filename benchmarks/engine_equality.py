@@ -2,8 +2,8 @@
 
     python benchmarks/engine_equality.py MODEL captions.en --precision fp32 --precision int8
 
-For each search it prints how many lines have the same list of candidates, how many differ by
-near-ties alone, how many by more, and the largest difference of a score between equal candidates.
+For each search it prints how many lines have the same list of candidates, how many differ
+only by near-ties, how many by more, and the largest difference of a score between equal candidates.
 In int8 PyTorch multiplies with the same kernel, but has its own attention, norms and search.
 """
 

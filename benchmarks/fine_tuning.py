@@ -4,8 +4,8 @@
     python benchmarks/fine_tuning.py language DATA FOLDER [--seeds 1]
 
 DATA has the folders `multi30k`, `mixed_en_de`, `tatoeba_en_de` and `tatoeba_en_fr`. Runs are `mtkit
-run`, in one thread each, one after the other: about 35 minutes of a core in all. They lie in
-FOLDER, and those that are done are not done again, so that a command may be stopped at any time.
+run`, in one thread each, one after the other: about 35 minutes of a core in all. They are in
+FOLDER, and finished ones aren't repeated, so a command may be stopped at any time.
 The table goes to stdout.
 
 `base`: a small network of OPUS-MT's kind (post-norm, SiLU, all sines first, output bias) is trained
@@ -226,7 +226,7 @@ def _list_tests(data: Path, folder: Path) -> dict[str, Path]:
 
 
 def finish(run: Run) -> None:
-    """Runs a run to its end, unless it is done, and notes its processor time and memory.
+    """Finishes a run, and records its CPU time and memory.
 
     The memory is that of the largest process so far, which training's own log has exactly.
     """
@@ -296,7 +296,7 @@ def read_costs(run: Run) -> list[str]:
     seconds = logged[-1]["elapsed_seconds"]
     size = sum(path.stat().st_size for path in (run.workspace / "model").iterdir())
     checkpoint = max(run.workspace.glob("checkpoints/step-*"))
-    # Adam's two moments, and next to nothing else.
+    # Adam's two moments, and little else.
     learned = (checkpoint / "optimizer.safetensors").stat().st_size / 8
     return [
         f"{seconds / 60:.1f}",

@@ -1,4 +1,4 @@
-"""How often flags are on good lines, and how many planted faults they find.
+"""How often good lines are flagged, and how many planted faults are.
 
     python benchmarks/flags.py DATA [--json FILE]
 

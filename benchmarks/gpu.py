@@ -5,10 +5,10 @@
 
 `check` runs tests/gpu, and measures the device's own limits, then updates of tiny, base and big at
 two sizes: target tokens a second, the share of the device's peak that their products reach,
-synchronisations, kernels, memory beside what `mtkit plan` expects; then a search, and updates on
-all GPUs together. `train` runs multi30k-en-de-paper from the corpus to its score. Each part stands
-in a process and a time limit of its own, so that one that fails costs no other. The tables are made
-to be pasted; the exit status is 1 where anything failed.
+synchronisations, kernels, memory and what `mtkit plan` expects; then a search, and updates on
+all GPUs together. `train` runs multi30k-en-de-paper from the corpus to its score. Each part has
+its own process and time limit, so that a failure doesn't affect the others. The tables are
+Markdown; the exit status is 1 if anything failed.
 """
 
 import argparse
@@ -28,7 +28,7 @@ PARTS = Path(__file__).parent / "peers" / "gpu_worker.py"
 CORPUS_RECIPE = "mixed-en-de-small"
 VOCAB_SIZE = 32_000
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-rf", "--tb=short", "-W", "default"]
-"""Other versions than those that mtkit is tested with may warn of what is no fault."""
+"""Versions that mtkit isn't tested with may warn without a fault."""
 NO_GPU = "this machine has no GPU that torch can use: nothing was checked"
 TRAINED_RECIPE = "multi30k-en-de-paper"
 
@@ -101,7 +101,7 @@ def parse_options() -> argparse.Namespace:
 
 
 def prepare(report: Report, data: Path) -> Path:
-    """Returns the prepared corpus for updates, which is made where it isn't there."""
+    """Returns the workspace with the corpus for updates, prepared if necessary."""
     workspace = report.folder / "mixed"
     if not (workspace / "data").is_dir():
         report.run("prepare", mtkit("prepare", *corpus_options(data, workspace)), 300)

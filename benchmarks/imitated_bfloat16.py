@@ -1,9 +1,9 @@
 """Runs mtkit with bfloat16's matrix products imitated by fp32 ones: same numbers, bearable speed.
 
-On a processor without instructions for bfloat16 its products are a hundred times slower than in
-fp32, so that what bfloat16 does to quality could not be seen there. A matrix unit multiplies
+On a CPU without instructions for bfloat16 its products are a hundred times slower than in fp32, too
+slow to measure what bfloat16 does to quality. A matrix unit multiplies
 bfloat16 numbers exactly, sums up in fp32 and rounds the result once; so does this, which turns its
-operands into fp32, multiplies, and rounds. Only the order of sums is another. The speed says
+operands into fp32, multiplies, and rounds. Only the order of sums differs. The speed means
 nothing.
 
     python benchmarks/imitated_bfloat16.py train --recipe RECIPE --set training.precision=bf16

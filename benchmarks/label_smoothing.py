@@ -3,7 +3,7 @@
     python benchmarks/label_smoothing.py DATA FOLDER [--seeds 1 2 3] [--jobs N]
 
 DATA has the folders `multi30k`, `tatoeba_en_de` and `mixed_en_de`. Two corpora, raw Multi30k and
-10,000 pairs of Tatoeba, each with smoothing 0.1 and without, else alike. On the test set: BLEU by
+10,000 pairs of Tatoeba, each with smoothing 0.1 and 0, otherwise equal. On the test set: BLEU by
 beam search; perplexity of the references, a piece; and how well a piece's probability tells whether
 it is right, given the reference before it: the expected calibration error of the best piece in
 15 bins of equal width (arXiv 1706.04599). Runs are in FOLDER, and finished ones aren't repeated.

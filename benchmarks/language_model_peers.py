@@ -9,11 +9,11 @@ sentence a line.
 
 KenLM's `lmplz` estimates an unpruned 5-gram with modified Kneser-Ney smoothing from the text that
 the model learned from: its cleaned lines, as the run's own pieces. Both then score the same lines,
-each by itself, and the figures are made of both by the functions of `mtkit score`: perplexity per
+each alone, and the functions of `mtkit score` compute the figures of both: perplexity per
 piece, a line's end counted as one, and bits per character, the end counted as one, too. An unknown
 piece of mtkit's is a word like others to both. A piece that the training text lacks has KenLM's
 probability of any unknown word, which flatters KenLM if there are several: the table counts them.
-Lines that stand in the training text, too, are counted, and left out of a second row.
+Lines that also occur in the training text are counted, and left out of a second row.
 """
 
 import argparse
@@ -76,7 +76,7 @@ class NgramModel:
 
     @classmethod
     def estimate(cls, programs: Path, order: int, text: Path, memory: str) -> "NgramModel":
-        """Returns a model without pruning, of a text whose words are parted by spaces.
+        """Returns a model without pruning, of a text whose words are separated by spaces.
 
         Discounts that the text's counts don't give are those of lmplz's `--discount_fallback`, and
         the facts say so.
@@ -220,7 +220,7 @@ class Row:
         lines: Number of lines.
         pieces: Number of pieces, line ends counted.
         unknown_to_kenlm: Pieces among them that the training text lacks, in the whole text.
-        cut_lines: Lines longer than mtkit's context, which it forgets behind a cut.
+        cut_lines: Lines longer than mtkit's context, whose context it loses after a cut.
         kenlm: KenLM's figures.
         mtkit: mtkit's.
     """
@@ -320,7 +320,7 @@ def main() -> None:
     workspace = Workspace(options.workspace)
     recipe = load_recipe(str(workspace.recipe_file))
     if recipe.objective != "causal-lm":
-        raise MtkitError(f"{workspace.root} is no run of a causal language model")
+        raise MtkitError(f"{workspace.root} isn't a run of a causal language model")
     programs = options.environments / "kenlm" / "bin"
     if not (programs / "lmplz").is_file():
         raise MtkitError(f"{programs} has no lmplz: benchmarks/peers/make_environments.sh makes it")

@@ -2,7 +2,7 @@
 
     python benchmarks/libretranslate_server.py PACKAGE PORT
 
-Run it in an environment that has libretranslate, and no mtkit. Each line is a sentence: the
+Run it in an environment that has libretranslate, without mtkit. Each line is a sentence: the
 splitter, whose model would be fetched, is replaced by one that leaves a paragraph whole.
 """
 
@@ -16,11 +16,11 @@ from pathlib import Path
 def main() -> None:
     package_path, port = Path(sys.argv[1]).resolve(), sys.argv[2]
     with tempfile.TemporaryDirectory() as folder:
-        # Read when the libraries are imported; the user's own packages stay as they are.
+        # The libraries read these at import; the user's own packages aren't touched.
         for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
             os.environ[name] = folder
         os.environ.setdefault("ARGOS_DEVICE_TYPE", "cpu")
-        # LibreTranslate writes its own files where it stands.
+        # LibreTranslate writes its own files into the current directory.
         os.chdir(folder)
         from argostranslate import package, sbd, translate  # noqa: PLC0415
 
@@ -35,7 +35,7 @@ def main() -> None:
         package.install_from_path(package_path)
         import libretranslate.init  # noqa: PLC0415
 
-        # It would look for packages and splitters on the net.
+        # It would look for packages and splitters online.
         libretranslate.init.boot = lambda *_: None
         from libretranslate.main import main as run  # noqa: PLC0415
 

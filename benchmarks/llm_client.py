@@ -1,10 +1,10 @@
-"""What mtkit itself costs when a large language model translates: processor time, wall, memory.
+"""What mtkit itself costs when a large language model translates: CPU time, wall time, memory.
 
     python benchmarks/llm_client.py [--lines 10000] [--concurrent 64] [--per-request 1] [--delay 0]
 
-`mtkit translate --model llm.toml` asks the stub of tests/llm_stub.py, which runs in a process of
-its own and answers each request after `--delay` seconds at most. The same lines are translated a
-second time, by the cache. Printed for every 50,000 lines: what is resident. Linux.
+`mtkit translate --model llm.toml` asks the stub of tests/llm_stub.py, which runs in its own
+process and answers each request after at most `--delay` seconds. The same lines are translated a
+second time, from the cache. Prints the resident memory every 50,000 lines. Linux only.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def write_settings(folder: Path, address: str, options: argparse.Namespace) -> N
 
 
 def translate(folder: Path, count: int) -> tuple[float, float]:
-    """Translates lines; returns the wall time and the processor time of the command."""
+    """Translates lines; returns the wall time and the CPU time of the command."""
     started_at = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-m", "mtkit", "translate", "--model", "llm.toml"],
@@ -109,15 +109,15 @@ def main() -> None:
     with serve_stub(options.delay) as (address, stub), tempfile.TemporaryDirectory() as folder:
         write_settings(Path(folder), address, options)
         _, start = translate(Path(folder), 1)
-        print(f"start and one line: {start:.2f} s of processor time")
+        print(f"start and one line: {start:.2f} s of CPU time")
         if options.lines >= EVERY:
-            print("| lines | seconds of processor time | resident, MiB |\n|---|---|---|")
+            print("| lines | seconds of CPU time | resident, MiB |\n|---|---|---|")
         for name in ("asked", "from the cache") if options.cache_mib else ("asked",):
             before = read_seconds(stub.pid)
             wall, processor = translate(Path(folder), options.lines)
             per_line = (processor - start) / options.lines
             print(
-                f"{options.lines:,} lines {name}: {wall:.1f} s; processor time {processor:.1f} s, "
+                f"{options.lines:,} lines {name}: {wall:.1f} s; CPU time {processor:.1f} s, "
                 f"{per_line * 1e3:.3f} ms a line beyond the start; "
                 f"the stub's {read_seconds(stub.pid) - before:.1f} s"
             )

@@ -5,7 +5,7 @@
 DATA has the folders `mixed_en_de` and `tatoeba_en_de`. A small network, 4+4 layers of 128,
 learns from the former's pairs of at most 20 pieces a side, with sinusoidal, learned and rotary
 positions in turn, in equal updates. Each translates newstest2014, and sentences are scored by
-the number of their source's pieces. Runs lie in FOLDER, and those that are done are not done again.
+the number of their source's pieces. Runs are in FOLDER, and finished ones aren't repeated.
 """
 
 import argparse

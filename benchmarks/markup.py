@@ -147,8 +147,8 @@ def place_ours(sentence: Sentence, links: Links) -> list[tuple[int, int]]:
 def place_as_bergamot(sentence: Sentence, links: Links) -> list[list[int]]:
     """Returns the target words that each tag covers in Bergamot's way, rebuilt.
 
-    Each target word takes the tags of the source word that it is aligned to most; a tag may so be
-    opened several times. Soft alignments have such a source word for each target word; a word
+    Each target word takes the tags of the source word that it is aligned to most, so a tag may
+    open several times. Soft alignments have such a source word for each target word; a word
     without a gold link takes that of the word before it.
     """
     aligned: list[int] = []
@@ -228,9 +228,9 @@ def measure_running_text(
     lines: Sequence[Sequence[str]],
     languages: tuple[str, str],
 ) -> None:
-    """Prints the share of tags placed exactly in text whose signs stand beside words, as pages do.
+    """Prints the share of tags placed exactly in text with punctuation next to words, as in pages.
 
-    Tags with a sign at their end are told by themselves, and those with one behind them.
+    Tags that end with punctuation have their own row, and those that precede it.
     """
     joined = [
         [_join_text(line.split(), language) for line in side]
@@ -256,16 +256,16 @@ def measure_running_text(
             counts["all", is_exact] += 1
             end = _cover(source_spans, tag)[1]
             if not source[end - 1].isalnum():
-                counts["with a sign at the end", is_exact] += 1
+                counts["that end with punctuation", is_exact] += 1
             elif source[end : end + 1].strip() and not source[end].isalnum():
-                counts["with a sign behind", is_exact] += 1
+                counts["before punctuation", is_exact] += 1
     for kind in dict.fromkeys(kind for kind, _ in counts):
         total = counts[kind, True] + counts[kind, False]
         print(f"  running text, tags {kind}: {counts[kind, True] / total:.1%} of {total:,}")
 
 
 def _join_text(words: Sequence[str], language: str) -> tuple[str, list[tuple[int, int]]]:
-    """Returns words as running text, and where each stands in it."""
+    """Returns words as running text, and the span of each in it."""
     text, spans = "", []
     for word in words:
         is_apart = text and language != "zh" and word not in _CLOSING and text[-1] not in _OPENING
@@ -282,7 +282,7 @@ def _cover(spans: Sequence[tuple[int, int]], words: tuple[int, int]) -> tuple[in
 
 
 def _write_tags(text: str, tags: Sequence[tuple[int, int]]) -> str:
-    """Returns HTML with each tag as an element that has its number, around which others stand."""
+    """Returns HTML with each tag as an element with its number."""
     edges = [(end, 0, -start, "</b>") for start, end in tags]
     edges += [(start, 1, -end, f"<b id={number}>") for number, (start, end) in enumerate(tags)]
     parts, done = ["<p>"], 0
@@ -293,7 +293,7 @@ def _write_tags(text: str, tags: Sequence[tuple[int, int]]) -> str:
 
 
 def _read_tags(page: str) -> dict[int, tuple[int, int]]:
-    """Returns where each numbered element stands in the text of a page."""
+    """Returns the span of each numbered element in the text of a page."""
     length, opened = 0, []
     found: dict[int, tuple[int, int]] = {}
     for tag, text in re.findall(r"(<[^>]*>)|([^<]+)", page):
@@ -371,7 +371,7 @@ def measure_speed(
 ) -> None:
     """Prints how fast lines with markup are beside bare ones.
 
-    By processor time all of it runs in this process; by the clock, in several as the command does.
+    For CPU time all of it runs in this process; for wall time in several, as in the command.
     """
     lines = [line.rstrip("\n") for line in sys.stdin]
     update = {"beam_size": beam_size, "engine": engine}
@@ -417,7 +417,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--engine", choices=get_args(Engine), default="auto")
     parser.add_argument("--beam-size", type=int, default=4)
-    parser.add_argument("--clock", action="store_true", help="speed: not by processor time")
+    parser.add_argument("--clock", action="store_true", help="speed: wall time instead of CPU time")
     arguments = parser.parse_args()
     match arguments.what:
         case "tags" if arguments.model:

@@ -3,8 +3,8 @@
     python benchmarks/million_lines.py MODEL SOURCE [--lines N] [--set inference.KEY=VALUE ...]
 
 SOURCE is text, may be .gz; its lines of 2 to 8 words are drawn again and again, in a new order each
-time. One process, one thread. Printed for each part: lines a second of the process's own processor
-time (others on the machine matter little), and what is resident. Linux.
+time. One process, one thread. Prints for each part lines per second of the process's CPU time,
+so that other programs matter little, and its resident memory. Linux only.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def feed(stream: IO[bytes], path: Path, count: int) -> None:
 
 
 def read_seconds(process: int) -> float:
-    """Returns the processor time of a process."""
+    """Returns the CPU time of a process."""
     fields = Path(f"/proc/{process}/stat").read_text("ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -74,7 +74,7 @@ def main() -> None:
         target=feed, args=(process.stdin, options.source, options.lines), daemon=True
     )
     feeder.start()
-    print("| lines | lines a second of processor time | resident, MiB |\n|---|---|---|")
+    print("| lines | lines a second of CPU time | resident, MiB |\n|---|---|---|")
     part = max(options.lines // NUM_PARTS, 1)
     before = read_seconds(process.pid)
     for number, _ in enumerate(process.stdout, start=1):

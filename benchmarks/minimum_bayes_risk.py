@@ -1,6 +1,7 @@
 """What minimum Bayes risk costs and chooses, from candidates that `mtkit translate` found.
 
-    mtkit translate --json --set inference.n_best=32 --set inference.sampling.epsilon=0.02 < SOURCE
+    mtkit translate --json --set inference.n_best=32 --set inference.sampling.epsilon=0.02 \
+        < SOURCE > CANDIDATES
     python benchmarks/minimum_bayes_risk.py CANDIDATES [--reference FILE] [--environments E]
 
 CANDIDATES is what the first command prints. The second prints milliseconds of CPU time per line by

@@ -39,7 +39,7 @@ Values = list[tuple[float, float]]
 
 
 def measure(found: Sequence[Translation]) -> Values:
-    """Returns what the flags of translations look at."""
+    """Returns the mean log-probability and coverage of each translation."""
     values = []
     for translation in found:
         of_line = {flag.name: flag.found for flag in translation.flags or ()}
@@ -92,7 +92,7 @@ def _mix(text: str, other: str) -> str | None:
 
 
 def choose(values: Sequence[float], share: float) -> float:
-    """Returns a threshold that so great a share of values is below, rounded down."""
+    """Returns a threshold with this share of the values below it, rounded down."""
     return sorted(values)[int(share * len(values))]
 
 

@@ -6,10 +6,10 @@
 
 `train` has the recipe's model (pre-norm, the only one it knows), label smoothing, Adam and the
 paper's schedule with the recipe's warm-up. What is OpenNMT-py's own: Glorot's initialisation of
-all matrices, dropout inside the feed-forward layer too, no `</s>` behind a source, gradients
-clipped to norm 5, which they don't reach; its checkpoints and `clock.jsonl` lie in FOLDER. With
-`--step N` it goes on from that checkpoint, its clock in `clock-from-N.jsonl`. Both
-read and write the very pieces of the workspace, as numbers. Scores come from `mtkit score
+all matrices, dropout inside the feed-forward layer too, no `</s>` after a source, gradients
+clipped to norm 5, which they don't reach. Its checkpoints and `clock.jsonl` are in FOLDER. With
+`--step N` it resumes from that checkpoint, with its clock in `clock-from-N.jsonl`. Both read and
+write exactly the pieces of the workspace, as numbers. Scores come from `mtkit score
 --hypothesis`, as for any other system.
 """
 
@@ -46,7 +46,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--updates", type=int, default=1000)
     parser.add_argument("--save-every", type=int, default=250)
     parser.add_argument(
-        "--step", type=int, help="the checkpoint to translate with, or to go on from"
+        "--step", type=int, help="the checkpoint to translate with, or to resume from"
     )
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--alpha", type=float, default=0.6)
@@ -54,7 +54,7 @@ def parse_options() -> argparse.Namespace:
 
 
 def run(options: argparse.Namespace, task: dict[str, Any], *, clock: Path | None = None) -> None:
-    """Has the worker do it in OpenNMT-py's environment; what it prints goes to stderr.
+    """Runs the worker in OpenNMT-py's environment; its output goes to stderr.
 
     Raises:
         MtkitError: It failed.

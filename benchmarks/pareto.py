@@ -5,10 +5,10 @@
     python benchmarks/pareto.py draw WORK [--picture FILE]
 
 DATA holds `multi30k`. `train`: networks of `multi30k-en-de` by their encoder's and decoder's layers
-(arXiv 2006.10369), each for the same time in one thread; what an update takes is measured first,
-for which nothing else should be at work. `measure`: translate_speed.py for each WORK/NAME/model,
+(arXiv 2006.10369), each for the same time in one thread; it measures the time of an update first,
+while nothing else should run. `measure`: translate_speed.py for each WORK/NAME/model,
 such as a teacher's and its students', each beam in a run of its own. `draw`: the table, by speed,
-those that no other beats in both marked, and a picture.
+with the Pareto-optimal ones marked, and a plot.
 """
 
 import argparse
@@ -26,7 +26,7 @@ SHAPES = ((6, 6), (6, 2), (6, 1), (12, 1), (4, 4))
 """Layers of encoder and decoder."""
 COLORS = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#7f7f7f"
 PROBED_UPDATES = 20, 80
-"""Those between which is told what an update takes, and the last of a short training."""
+"""Updates between which the time of one is measured; the second ends a short training."""
 SEARCHES = {"beam 1": "1", "beam 4": "4"}
 """The beam of each run of translate_speed.py."""
 
@@ -154,7 +154,7 @@ def measure_weights(folder: Path) -> int:
 
 
 def list_front(points: Iterable[Point]) -> list[Point]:
-    """Returns those that no other beats, the fastest first."""
+    """Returns the Pareto-optimal ones, the fastest first."""
     given = list(points)
     return [one for one in given if not any(one.is_beaten_by(other) for other in given)]
 

@@ -5,7 +5,7 @@
 
 The links are those of nouns, adjectives, names, places, numbers and days: a word of the lexicon, in
 any form that the grammar gives it, to the one word of the other sentence that is a form of its
-translation. Articles, verbs and prepositions have none, nor has a word that stands there twice.
+translation. Articles, verbs and prepositions have none, and neither have words that occur twice.
 """
 
 import argparse

@@ -1,15 +1,15 @@
-"""What must stay, in real text: how much of it does, by each way of inference.protect.
+"""How many placeholders, numbers and addresses of real text each `inference.protect` way keeps.
 
-python benchmarks/placeholders.py train DATA WORK      models: without examples made of others,
+python benchmarks/placeholders.py train DATA WORK      models: without augmentation,
                                                        with symbols, with terms, and with terms
                                                        half of which are left out
 python benchmarks/placeholders.py measure DATA WORK    lines whose pieces are all kept, BLEU, time;
                                                        --model measures another model folder
 
 DATA holds multi30k/ and mixed_en_de/. The strings are those of the German .mo files of installed
-packages: those without a placeholder are training text beside Multi30k, up to 5,000 with one
-are the test. A second test are lines of newstest2014 that have a number or an address, a third
-plain captions of test2016. Time is the processor's, without loading the model.
+packages: those without a placeholder are training text together with Multi30k; up to 5,000 with
+one are the test set. A second test set has the lines of newstest2014 with a number or an address, a
+third plain captions of test2016. Time is CPU time, without loading the model.
 """
 
 import argparse
@@ -188,7 +188,7 @@ def measure(
     tests = {test: pairs[:num_lines] for test, pairs in tests.items()}
     print(
         "| model | text | ways | placeholders kept | numbers and addresses kept "
-        "| plain, masked, constrained, n-best, lost | BLEU | processor seconds |"
+        "| plain, masked, constrained, n-best, lost | BLEU | CPU seconds |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for model, folder in models.items():
@@ -224,7 +224,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("work", type=Path)
     parser.add_argument("--only", choices=RUNS, action="append", help="of the models")
-    parser.add_argument("--model", type=Path, action="append", help="measured in their place")
+    parser.add_argument("--model", type=Path, action="append", help="measure this instead")
     parser.add_argument("--set", action="append", default=[], help="of the recipe, for train")
     parser.add_argument("--lines", type=int, default=MAX_TEST_LINES, help="of each test, at most")
     parser.add_argument("--ways", action="append", help="as masked,constrained, or off")

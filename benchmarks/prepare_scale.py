@@ -132,7 +132,7 @@ def measure_memory(parent: psutil.Process) -> dict[str, float]:
 
 def show_filters(folder: Path, num_pairs: int) -> None:
     report = json.loads((folder / "run" / "data" / "report.json").read_text("utf-8"))
-    print("processor time of the cleaning:")
+    print("CPU time of the cleaning:")
     for name, seconds in sorted(report["seconds"].items(), key=lambda entry: -entry[1]):
         print(f"  {name:20} {seconds:8.1f} s {seconds / num_pairs * 1e6:8.2f} us a pair")
     print(f"  {'all':20} {sum(report['seconds'].values()):8.1f} s")

@@ -13,8 +13,8 @@ fast, not how well such a model translates.
 `tokens`: for each language, lines whose token ids differ from those of transformers' tokenizer.
 `shape`: a model of OPUS-MT's full size: the time and memory of its import, the greatest difference
 of logits, outputs that differ from `generate`'s by beams, and lines a second of both.
-`m2m-tokens`: the same as `tokens` of M2M100's and NLLB's tokenizers.
-`nllb-shape`: the same as `shape` of NLLB-200's distilled 600M; then the time of a sentence by
+`m2m-tokens`: `tokens` for M2M100's and NLLB's tokenizers.
+`nllb-shape`: `shape` for NLLB-200's distilled 600M; then the time of a sentence by
 transformers, and by mtkit's two engines in fp32, bf16 and int8; and the memory and time of updates
 by LoRA. It takes 12 GB of memory and disk; with `--tiny` the network is a small one, to try it.
 `nllb-times`: only the time of a sentence.
@@ -208,7 +208,7 @@ def list_differing(
     ]
     for line, (source, target) in zip(lines, ours, strict=True):
         expected = tokenizer(line)["input_ids"], tokenizer(text_target=line)["input_ids"]
-        # A tag is no text of a target's.
+        # A tag isn't part of a target's text.
         if source != expected[0] or (target != expected[1] and not line.startswith(">>")):
             yield line
 
@@ -520,7 +520,7 @@ def measure_lora(data: Path, model: Path, folder: Path) -> None:
     shape = load_recipe_shape(model)
     recipe = folder / "lora.toml"
     for language in ("en", "de"):
-        # What they say doesn't matter: the loss on them is measured once.
+        # Their text doesn't matter: the loss on them is measured once.
         lines = "".join(f"{line}\n" for line in read_text(data, language, 8))
         (folder / f"dev.{language}").write_text(lines, "utf-8")
     recipe.write_text(LORA_RECIPE.format(data=data.absolute(), model=model.absolute(), **shape))
@@ -560,7 +560,7 @@ def time_engines(
 ) -> None:
     """Prints the seconds that a sentence takes alone, by each engine in turn: medians.
 
-    All are in memory at once, some 15 GB, so that each sentence meets them in the same minute.
+    All are in memory at once, some 15 GB, so that each translates a sentence in the same minute.
     """
     searches = list(list_searches(folder, theirs, model, rows, forced=forced))
     seconds: dict[str, list[float]] = {}
@@ -619,7 +619,7 @@ def list_searches(
     del loaded
     for precision in ("fp32", "bf16", "int8"):
         chosen = settings.model_copy(update={"precision": precision})
-        # Read anew: one that is ready is laid out for its precision, and can't be copied.
+        # Read again: a loaded one is laid out for its precision, and can't be copied.
         ready = make_ready(load_imported(theirs).translator, chosen, torch.device("cpu"))
         yield f"torch, {precision}", partial(_search, TorchEngine(ready, "cpu"), chosen)
 

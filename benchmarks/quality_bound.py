@@ -10,13 +10,13 @@ errors is known for each threshold: it prints how many draws release more than t
 With a model, its translations of the SOURCE files, or the hypotheses of other files, get planted
 faults, a fifth of them: a word dropped, two words swapped, a word of another line, another line's
 translation, half of it, the source copied, a number or a negation changed where there is one.
-Labels are drawn again
-and again, with replacement, so that the true share of errors is that of all lines: of the same
-lines with the same faults; and of the same lines with faults of one kind alone, which isn't in the
-labels. What isn't changed counts as right.
+Labels are drawn again and again, with replacement, so the true share of errors is that of all
+lines: of the same lines with the same faults; and of the same lines with faults of only one kind,
+which the labels lack. Unchanged lines count as right.
 
-With `--systems FOLDER`, outputs of real systems, a file each (`newstest2017.*.gz`), take the place
-of a model's: a random system's of each line. Their source isn't among those files, so the features
+With `--systems FOLDER`, outputs of real systems, a file each (`newstest2017.*.gz`), replace
+a model's: for each line that of a random system.
+Their source isn't among those files, so the features
 are the agreement with the other systems' outputs (mean chrF) and the length relative to theirs.
 """
 

@@ -1,4 +1,4 @@
-"""Draws development BLEU of mtkit and of OpenNMT-py by update and by minute of processor time.
+"""Draws development BLEU of mtkit and of OpenNMT-py by update and by minute of CPU time.
 
     python benchmarks/quality_curves.py WORKSPACE CLOCK FOLDER SCORES PICTURE
 
@@ -18,7 +18,7 @@ mpl.use("agg")
 from matplotlib import pyplot as plt
 
 Curve = list[tuple[int, float, float]]
-"""Update, minutes of processor time, BLEU."""
+"""Update, minutes of CPU time, BLEU."""
 
 
 def read_ours(workspace: Path, clock: Path) -> Curve:
@@ -62,7 +62,7 @@ def main() -> None:
         for index, column in enumerate(axes):
             column.plot([point[index] for point in curve], [p[2] for p in curve], "o-", label=name)
     axes[0].set(xlabel="updates", ylabel="development BLEU, greedy")
-    axes[1].set(xlabel="minutes of processor time")
+    axes[1].set(xlabel="minutes of CPU time")
     for column in axes:
         column.grid(alpha=0.3)
         column.legend()

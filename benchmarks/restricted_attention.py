@@ -2,9 +2,10 @@
 
     python benchmarks/restricted_attention.py [--window 16 64] [--lengths 64 128 ...] [--json FILE]
 
-One layer of self-attention of the base model (d_model 512, 8 heads) reads one text in fp32, as in
-translation, and as in training with the way back. Each case has a process of its own, whose peak
-memory is counted above that of a process that computes nothing. Times are medians of several runs.
+One layer of self-attention of the base model (d_model 512, 8 heads) reads one text in fp32: the
+forward pass, as in translation, and with the backward pass, as in training. Each case has its own
+process; its peak memory is that beyond a process that computes nothing. Times are medians of
+several runs.
 """
 
 import argparse
@@ -74,7 +75,7 @@ def main() -> None:
                 found[trains, length, window] = json.loads(done.stdout)
                 print(trains, length, window, done.stdout.strip(), file=sys.stderr)
     print_machine(machine)
-    for trains, what in ((False, "translation"), (True, "training, with the way back")):
+    for trains, what in ((False, "translation"), (True, "training, with the backward pass")):
         print(f"\n{what}: milliseconds, and MiB, of one layer; time of full attention to it\n")
         print("| length | full | " + " | ".join(f"{w} neighbours" for w in options.window) + " |")
         print("|---" * (2 + len(options.window)) + "|")

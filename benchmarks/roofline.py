@@ -102,7 +102,7 @@ def build(name: str) -> EncoderDecoder:
 
 
 def make_batch(num_tokens: int) -> TranslationBatch:
-    """Returns pairs of newspaper length, packed, of so many tokens a side."""
+    """Returns packed pairs as long as news sentences, with this many tokens a side."""
     generator = np.random.default_rng(num_tokens)
     lengths = generator.lognormal(np.log(_TYPICAL_TOKENS), 0.6, num_tokens).clip(2, 200).astype(int)
     lengths = lengths[: np.searchsorted(np.cumsum(lengths), num_tokens)]

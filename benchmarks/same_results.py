@@ -1,11 +1,11 @@
 """Digests of what mtkit makes, to show that a change of its code changes no result.
 
-    python benchmarks/same_results.py --data FOLDER --keep before --tree OLD > before.txt
-    python benchmarks/same_results.py --data FOLDER --keep after > after.txt
+    python benchmarks/same_results.py --data DATA --keep before --tree OLD > before.txt
+    python benchmarks/same_results.py --data DATA --keep after > after.txt
     diff before.txt after.txt
 
-Each line is a name and a digest; `--keep` keeps the files that they are of. Everything is made by
-the commands of the tree in its own processes, with one thread: prepared data and weights of four
+Each line is a name and a digest; `--keep` keeps the digested files. The tree's commands make
+everything in their own processes, with one thread: prepared data and weights of four
 recipes (translation with cleaning, BPE-dropout and a word aligner; a causal, a masked and a
 denoising language model), translations of captions in several settings, documents of
 each format, and the answers of a server. DATA is a folder with `multi30k`; `--documents` names one

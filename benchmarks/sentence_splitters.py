@@ -2,10 +2,10 @@
 
     python benchmarks/sentence_splitters.py DATA [--only NAME ...] [--json FILE]
 
-Runs the splitters that are installed, beside what mtkit makes of one of them. DATA holds
+Runs the splitters that are installed, and mtkit's, which is based on one of them. DATA holds
 real text by the names below, a sentence a line. Five lines that follow each other are a paragraph,
 joined as their language joins sentences; a line of GUM's trees is its words put together by Moses'
-detokeniser. Only lines that end in a mark of a sentence's end count: no splitter could know where a
+detokeniser. Only lines that end in sentence-final punctuation count: no splitter could know where a
 headline ends. Prints F1 of the boundaries within paragraphs, in percent, with precision and recall,
 and sentences per second. A line that holds two sentences counts against all splitters alike.
 
@@ -61,7 +61,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_sentences(path: Path, language: str) -> list[str]:
-    """Returns sentences that end in a mark of their end."""
+    """Returns sentences that end in sentence-final punctuation."""
     lines = read_lines(path)
     if path.name.endswith(".trees.gz"):
         from sacremoses import MosesDetokenizer  # noqa: PLC0415
@@ -209,7 +209,7 @@ def _stop(*_: object) -> None:
 
 def timed(split: Splitter, text: str, language: str) -> float | None:
     """Returns seconds, or None beyond the limit."""
-    # Processor time, like what is measured: other processes don't matter.
+    # CPU time, as in the measurements: other processes don't matter.
     signal.signal(signal.SIGVTALRM, _stop)
     started_at = time.process_time()
     try:
@@ -225,7 +225,7 @@ def timed(split: Splitter, text: str, language: str) -> float | None:
 def measure(
     split: Splitter, paragraphs: Sequence[tuple[str, set[int]]], language: str
 ) -> dict[str, float]:
-    """Returns F1, precision and recall in percent, and sentences per second of processor time."""
+    """Returns F1, precision and recall in percent, and sentences per second of CPU time."""
     split(paragraphs[0][0], language)
     right = num_found = num_true = 0
     started_at = time.process_time()

@@ -4,11 +4,11 @@
     python benchmarks/serve_load.py --model FOLDER --source FILE --beside libretranslate \
       --argos PACKAGE --python ENVIRONMENT/bin/python
 
-Needs wrk (`apt-get install wrk`). Beside `mtkit translate` with the same folder, or LibreTranslate
-with the same model as a package, `mtkit export --format argos`, in an environment of its own. They
-are measured in turn, `--rounds` times, on one machine; the ratio counts. Each caller sends one line
-to /translate and waits for its answer. Beside each rate stands the processor time of a line, by
-process: where others use the processors too, it tells more than the rate.
+Needs wrk (`apt-get install wrk`). Compares with `mtkit translate` on the same folder, or with
+LibreTranslate in its own environment, with the same model as a package (`mtkit export --format
+argos`). Measures both alternately, `--rounds` times, on one machine; the ratio counts. Each caller
+sends one line to /translate and waits for its response. Each rate comes with the CPU time of a
+line, by process: on a busy machine it means more than the rate.
 """
 
 import argparse
@@ -57,7 +57,7 @@ class Measured(NamedTuple):
     Attributes:
         rate: Lines per second.
         told: Latencies.
-        own_seconds: Processor time of `wrk`.
+        own_seconds: CPU time of `wrk`.
     """
 
     rate: float
@@ -66,19 +66,19 @@ class Measured(NamedTuple):
 
 
 def count_children_seconds() -> float:
-    """Returns the processor time of the processes that have ended."""
+    """Returns the CPU time of the processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def count_seconds(process: psutil.Process) -> float:
-    """Returns the processor time of a process."""
+    """Returns the CPU time of a process."""
     used = process.cpu_times()
     return used.user + used.system
 
 
 def measure_translate(model: str, source: Path, folder: Path) -> tuple[float, float]:
-    """Returns lines per second of `mtkit translate`, and processor time of a line in ms.
+    """Returns lines per second of `mtkit translate`, and CPU time of a line in ms.
 
     Both are without its start.
     """
@@ -121,7 +121,7 @@ def measure_load(address: str, script: Path, callers: int, seconds: int) -> Meas
 def measure_server(
     address: str, server: psutil.Process, script: Path, callers: int, seconds: int
 ) -> Measured:
-    """Returns the same of mtkit's server, with the processor time of a line by process."""
+    """Returns the same of mtkit's server, with the CPU time of a line by process."""
     processes = [server, *server.children()]
     before = [*map(count_seconds, processes)]
     found = measure_load(address, script, callers, seconds)
@@ -132,7 +132,7 @@ def measure_server(
         1_000 * each / (found.rate * seconds)
         for each in (used[0], sum(used[1:]), found.own_seconds)
     )
-    times = f"ms of a processor a line: server {front:.2f}, model {model:.2f}, wrk {wrk:.2f}"
+    times = f"ms of CPU time a line: server {front:.2f}, model {model:.2f}, wrk {wrk:.2f}"
     return found._replace(told=f"{found.told}; {times}")
 
 
@@ -191,7 +191,7 @@ def main() -> None:
     parser.add_argument("--callers", type=int, nargs="+", default=[1, 8, 64, 256])
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--pause", type=float, default=10.0, help="seconds behind LibreTranslate")
+    parser.add_argument("--pause", type=float, default=10.0, help="seconds after LibreTranslate")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--beside", choices=["translate", "libretranslate"], default="translate")
     parser.add_argument("--argos", type=Path, help="package of the same model")
@@ -214,7 +214,7 @@ def main() -> None:
             if not other:
                 plain, used = measure_translate(asked.model, asked.source, folder)
                 print(
-                    f"mtkit translate: {plain:.0f} lines/s; {used:.2f} ms of a processor a line; "
+                    f"mtkit translate: {plain:.0f} lines/s; {used:.2f} ms of CPU time a line; "
                     f"load {os.getloadavg()[0]:.1f}",
                     flush=True,
                 )
@@ -222,7 +222,7 @@ def main() -> None:
                 if other:
                     plain, told, _ = measure_load(other, script, callers, asked.seconds)
                     print(f"{callers} callers: LibreTranslate {plain:.1f} lines/s; {told}")
-                    # What wrk left it to do would take processors from the other.
+                    # Requests that wrk left unfinished would take CPU time from the other server.
                     time.sleep(asked.pause)
                 rate, told, _ = measure_server(address, server, script, callers, asked.seconds)
                 ratios[callers].append(rate / plain)

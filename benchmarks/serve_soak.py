@@ -5,13 +5,13 @@
 
 Callers of twelve kinds come at once: one line, a line of many sentences, many lines, HTML, files,
 some that leave, floods, attacks (`tests/faults/serving/attacks.py`), broken requests, bodies of
-50 MB, slow writers, slow readers; beside them
-thousands of idle connections. Meanwhile the model's process is killed, and another model put in
-the folder and SIGHUP sent, by turns; SIGTERM comes at the end, under load. Each text's answer is
-compared with the answers that it got alone and beside others, before the load, from the model that
-is at work; with `--other` they differ. What was sent whole before SIGTERM must be answered, the
-server must end with 0, and leave no file. Exits with 1 where anything is amiss. `--callers 6`
-leaves most of the processors to others.
+50 MB, slow writers and slow readers, besides thousands of idle connections. Meanwhile the script
+alternately kills the model's process, and puts another model in the folder and sends SIGHUP; it
+sends SIGTERM at the end, under load. It compares each text's response with those that the text got
+alone and in batches, before the load, from the current model; with `--other` the two models'
+responses differ. The server must respond to every request that was complete before SIGTERM, exit
+with 0, and leave no file. The exit status is 1 on any fault. `--callers 6` leaves most cores to
+others.
 """
 
 import argparse
@@ -115,7 +115,7 @@ def read_texts(caller: Caller, source: Path, number: int) -> None:
 
 
 async def idle(caller: Caller, number: int) -> None:
-    """Thousands of connections that say nothing, opened again when they are closed."""
+    """Holds thousands of idle connections, reopened when they are closed."""
     opened: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
     while caller.stopped_at is None:
         for reader, writer in opened:
@@ -137,7 +137,7 @@ async def idle(caller: Caller, number: int) -> None:
 async def disturb(
     caller: Caller, process: psutil.Process, folders: list[Path], log: Path, seconds: float
 ) -> None:
-    """Kills the model's process, and puts the other model in the folder, by turns."""
+    """Alternately kills the model's process and puts the other model in the folder."""
     served, first, other = folders
     by_name = {str(first): first, str(other): other}
     ends_at = time.monotonic() + seconds
@@ -219,7 +219,7 @@ async def soak(
 
 
 def report(caller: Caller, sizes: list[Sizes]) -> None:
-    """Prints what became of it, and notes what was amiss."""
+    """Prints the results, and records faults."""
     quarter = len(sizes) // 4
     for name in ("server", "model"):
         early = max((getattr(each, name) for each in sizes[quarter : 2 * quarter]), default=0)
@@ -257,7 +257,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--lines", type=int, default=100)
     kinds = sum(number for number, _ in KINDS.values())
-    parser.add_argument("--callers", type=int, default=kinds, help="fewer ask more seldom, too")
+    parser.add_argument("--callers", type=int, default=kinds, help="with fewer, each sends less")
     parser.add_argument("--idle", type=int, default=5_000)
     asked = parser.parse_args()
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -4,8 +4,8 @@ python benchmarks/significance_speed.py [--systems N] [--lines N] [--resamples N
 
 The 16 systems of $MTKIT_TEST_DATA/wmt17_en_de_systems by BLEU, chrF and TER; the baseline is
 LIUM-NMT, as in sacreBLEU's tests. Both commands run once, in processes of their own, one after the
-other. Memory is the peak of each and all its children, sampled ten times a second; processor time
-is theirs together, and says more than seconds do where a machine is shared.
+other. Memory is the peak of each and all its children, sampled ten times a second; CPU time
+is that of all of them, and means more than seconds on a shared machine.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def main() -> None:
         files = write_files(Path(folder), options.systems, options.lines)
         print(
             f"{len(files) - 1} systems, {options.lines:,} sentences, {options.metrics}, "
-            f"{options.resamples:,} resamples; {count_cpus()} processors"
+            f"{options.resamples:,} resamples; {count_cpus()} CPUs"
         )
         ours, seconds = time_command(
             "mtkit",
@@ -126,7 +126,7 @@ def time_command(name: str, *arguments: str) -> tuple[str, float]:
         after = os.times()
         busy = after.children_user + after.children_system
         busy -= before.children_user + before.children_system
-        print(f"{name}: {seconds:.1f} s, processors {busy:.1f} s, {peak:,.0f} MiB", flush=True)
+        print(f"{name}: {seconds:.1f} s, CPU time {busy:.1f} s, {peak:,.0f} MiB", flush=True)
         return output.read(), seconds
 
 

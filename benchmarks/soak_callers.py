@@ -17,8 +17,7 @@ from attacks import list_attacks
 
 BIG_BYTES = 50_000_000
 _BUSY = (503, 504)
-"""Statuses of a server with more work than its processors can do: the queue is full, or the time
-of a request is over."""
+"""Statuses of an overloaded server: the queue is full, or a request timed out."""
 _BOUNDARY = "soak-boundary"
 _BROKEN = (
     b"{",
@@ -34,7 +33,7 @@ class CutOffError(Exception):
 
 
 class Caller:
-    """Connections to one server, and what became of all requests.
+    """Connections to one server, and the outcomes of all requests.
 
     Args:
         address: The server's.
@@ -49,7 +48,7 @@ class Caller:
         model: Name of the model that answers what is asked now.
         changed_at: When it was changed last; infinity while it is being changed.
         counts: How often each outcome came.
-        faults: What was amiss, in words.
+        faults: How often each fault came.
         seconds: Of each kind, how long its answers took.
         tipped: Texts whose answers differed in some words.
         stopped_at: When SIGTERM was sent; None before it.
@@ -265,7 +264,7 @@ async def flood(caller: Caller, chance: random.Random) -> None:
 
 
 async def send_broken(caller: Caller, chance: random.Random) -> None:
-    """What is no request."""
+    """An invalid request."""
     status, _ = await caller.send("/translate", chance.choice(_BROKEN))
     caller.counts[f"broken: {status}"] += 1
     if status != 400:

@@ -1,7 +1,7 @@
 """Measures the memory of one update of the base model: 25,000 target tokens, 37,000 pieces.
 
-Each variant runs in a process of its own: the loss as mtkit computes it; as most toolkits do, by
-logits that exist whole; and as mtkit computes it, with layers that are recomputed.
+Each variant runs in its own process: the loss as mtkit computes it; as most toolkits compute it,
+with all logits in memory; and as mtkit computes it, with activations recomputed.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Counts of a tree's structure: what an update, a line and a corpus pass, and what stands where.
+"""Counts of a tree's structure: what an update, a line and a corpus pass through; what is where.
 
     python benchmarks/structure.py [--tree FOLDER]
 
@@ -149,7 +149,7 @@ _TRACED: dict[str, Callable[[Trace], None]] = {
     "update": trace_update,
     "line": trace_line,
 }
-"""In the order in which one needs what another leaves."""
+"""In order: later ones need what earlier ones write."""
 
 
 def run_command(*arguments: str) -> None:
@@ -163,7 +163,7 @@ def run_command(*arguments: str) -> None:
 
 
 def write_project() -> None:
-    """Writes corpora of chance and their recipes into the current folder."""
+    """Writes random corpora and their recipes into the current folder."""
     draw = random.Random(1)
     words = ["".join(draw.choices("aeioudlmnrst", k=draw.randint(2, 7))) for _ in range(2_000)]
     for name, num_pairs in {"first": _NUM_PAIRS, "large": 2 * _NUM_PAIRS, "dev": 20}.items():

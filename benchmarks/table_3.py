@@ -4,8 +4,8 @@
 
 DATA holds Multi30k as the `multi30k-en-de` recipe reads it. Each row is that recipe in fewer
 updates, with one thing changed, by `mtkit run`; as in the paper, checkpoints aren't averaged and
-the development set is translated, too. Runs lie in FOLDER; those that are done are not done again,
-so that it may be stopped at any time. The table of all that are done goes to stdout.
+the development set is translated, too. Runs are in FOLDER; finished ones aren't repeated, so it may
+be stopped at any time. The table of all finished runs goes to stdout.
 """
 
 import argparse
@@ -27,7 +27,7 @@ ROWS = {
     "label smoothing 0.0": ["training.label_smoothing=0.0"],
     "learned positions": ["model.positions=learned", "model.max_positions=256"],
 }
-"""The change in each; 128 numbers a layer are shared out among the heads, as in rows (A)."""
+"""The change in each; the heads of a layer share 128 dimensions, as in rows (A)."""
 
 _FILE = '{{name = "{0}", source = "{1}.en.gz", target = "{1}.de.gz"}}'
 COMMON = [
@@ -56,7 +56,7 @@ class Result:
 
 
 def workspace_of(folder: Path, row: str, seed: int) -> Path:
-    """Returns where a run lies."""
+    """Returns the path of a run."""
     name = "".join(letter if letter.isalnum() else "-" for letter in row)
     return folder / f"{name}-seed-{seed}"
 

@@ -8,7 +8,7 @@ pairs, by alignments with half of the annotated words left out (`masked`), and w
 too. They translate pairs that hold one of the nouns left out: the first with no glossary, and by
 constraints; the others by annotation. The glossary gives each noun's base form for its singular and
 its plural; the grammar inflects, so the references have the right forms. A right form is one that
-the reference has. Runs lie in FOLDER, and those that are done are not done again.
+the reference has. Runs are in FOLDER, and finished ones aren't repeated.
 """
 
 import argparse

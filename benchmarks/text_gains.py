@@ -6,15 +6,15 @@
     python benchmarks/text_gains.py selection DATA FOLDER
 
 DATA has the folders `multi30k` and `mixed_en_de`. Runs are `mtkit run`, in one thread each,
-`--jobs` of them at a time. They lie in FOLDER, and those that are done are not done again, so that
-a command may be stopped at any time. The table of all that are done goes to stdout.
+`--jobs` of them at a time. They are in FOLDER, and finished ones aren't repeated, so a command may
+be stopped at any time. The table of all finished runs goes to stdout.
 
 `start`: the recipe `multi30k-en-de` with fewer pairs and updates, from random weights; from a
 denoising model of the pairs' own text; and from one of the text of `mixed_en_de` that isn't of
 Multi30k. `decoder-only`: an encoder-decoder and a decoder alone, of equal parameters, in equal
 updates. `fusion`: that recipe's translator alone, and with a language model of German text, whose
 weight is chosen on the development set. `selection`: `mixed-en-de-small` on all text, on the fifth
-that is most like captions or news, and on a fifth drawn by chance.
+that is most like captions or news, and on a random fifth.
 """
 
 import argparse

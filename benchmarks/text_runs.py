@@ -89,7 +89,7 @@ class Run:
     """A run of `mtkit`.
 
     Attributes:
-        workspace: Where it lies.
+        workspace: Its folder.
         recipe: A shipped recipe's name, or a file.
         overrides: For `--set`.
         is_scored: Whether it has test sets; else it is done when there is a model.
@@ -107,7 +107,7 @@ class Run:
         return wanted.is_file()
 
     def finish(self) -> None:
-        """Runs it to its end, unless it is done."""
+        """Finishes it, unless it is done."""
         if self.is_done:
             return
         self.workspace.parent.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
-"""Measures training speed beside other toolkits: real target tokens per second, turn about.
+"""Compares training speed with other toolkits': real target tokens per second, alternately.
 
 On the pieces of a prepared workspace, mtkit and each peer train the same model for some updates of
-the same size, each in a process of its own, all in turn, as many rounds as asked for. Between the
-rounds the machine's matrix-product peak is measured. The peers' environments are made by
-`benchmarks/peers/make_environments.sh`; each peer's settings stand in its worker beside it.
+the same size, each in its own process, one after the other, for `--rounds` rounds. Between the
+rounds it measures the machine's matrix-product peak. The peers' environments are made by
+`benchmarks/peers/make_environments.sh`; each peer's settings are in its worker, in the same folder.
 """
 
 import argparse
@@ -92,7 +92,7 @@ def parse_options() -> argparse.Namespace:
     )
     parser.add_argument("--reference", choices=NAMES, default="onmt", help="what ratios are to")
     parser.add_argument(
-        "--processes", type=int, default=1, help="mtkit also in so many, on a processor"
+        "--processes", type=int, default=1, help="mtkit also in this many, on a CPU"
     )
     parser.add_argument(
         "--neighbours", type=int, default=0, help="processes that keep a core busy meanwhile"

@@ -6,16 +6,16 @@ WORKSPACE is a run of `gpt-small` or `bert-small` with prepared data; ENVIRONMEN
 transformers and accelerate (`peers/make_environments.sh FOLDER marian` makes FOLDER/marian). mtkit
 trains as `mtkit train --processes 2` does, the Trainer in one process with as many threads. Both
 take the run's blocks; an update of the Trainer has as many blocks as hold the recipe's
-`batch_tokens` on the average. It is timed with its own defaults; with blocks of about the same
+`batch_tokens` on average. It is timed with its own defaults; with blocks of about the same
 length in a batch; and, "full blocks", with the text cut into blocks of `block_tokens` whatever the
 documents, as transformers' own example for GPT does it: nothing is padded, but a block is no longer
 one document. Its networks are `GPT2LMHeadModel`, which is `gpt-small` weight for weight, and
 `BertForMaskedLM`, which is post-norm and has a few weights more or less than `bert-small`.
 
-In each round every contestant trains once, in turn, in a process of its own. Counted are the text's
-tokens, `</s>` with them, of the updates behind a warm-up, without padding and `<s>`; of a masked
-model hidden and shown ones. By length, the Trainer sorts so many batches at a time, the longest
-first: timed are as many updates as it sorts.
+In each round every contestant trains once, in turn, in a process of its own. The script counts the
+text's tokens of the updates after a warm-up, with `</s>`, without padding and `<s>`; for a masked
+model hidden and shown ones. By length, the Trainer sorts a number of batches at a time, the longest
+first; as many updates are timed as it sorts together.
 """
 
 import argparse
@@ -66,7 +66,7 @@ class Contestant:
 
 
 def time_mtkit(recipe: Recipe, workspace: Path, precision: str, timed: int) -> dict[str, Any]:
-    """Trains a copy of a workspace; returns its speed in `timed` updates behind a warm-up."""
+    """Trains a copy of a workspace; returns its speed in `timed` updates after a warm-up."""
     updates = WARM_UP + timed
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "run"
@@ -102,7 +102,7 @@ def time_mtkit(recipe: Recipe, workspace: Path, precision: str, timed: int) -> d
 
 
 def count_tokens(recipe: Recipe, workspace: Path) -> float:
-    """Returns the tokens of an update, on the average of an epoch."""
+    """Returns the tokens of an update, averaged over an epoch."""
     report = json.loads((workspace / "data" / "report.json").read_text("utf-8"))
     return report["epoch"]["tokens"] / report["epoch"]["updates"]
 

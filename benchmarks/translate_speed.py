@@ -1,10 +1,10 @@
-"""Measures translation speed beside CTranslate2 and OpenNMT-py: sentences per second, turn about.
+"""Compares translation speed with CTranslate2 and OpenNMT-py: sentences per second, alternately.
 
-The same weights, the same sentences and the same search for all: mtkit; CTranslate2's own client on
-what mtkit exported; OpenNMT-py's own
-translator on a checkpoint made from the same weights. Each translates in a process of its own, all
-in turn, as many rounds as asked for: from the start of its process to the end, warm in memory, and
-one line from a cold start. Each peer's settings stand in its worker, in `peers/`.
+All have the same weights, sentences and search: mtkit; CTranslate2's own client on what mtkit
+exported; OpenNMT-py's own translator on a checkpoint made from the same weights. Each translates in
+its own process, one after the other, for `--rounds` rounds: from the start of its process to the
+end, warm in memory, and one line from a cold start. Each peer's settings are in its worker, in
+`peers/`.
 """
 
 import argparse
@@ -39,8 +39,8 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
     add("--model", type=Path, action="append", default=[], help="a model folder; may be repeated")
-    add("--random", choices=SHAPES, action="append", default=[], help="a model from chance")
-    add("--tokenizer", type=Path, help="a folder with that of --random; else the first --model's")
+    add("--random", choices=SHAPES, action="append", default=[], help="a model with random weights")
+    add("--tokenizer", type=Path, help="folder with --random's tokenizer; default: first --model's")
     add("--random-tokens", type=int, default=15, help="of every output of --random")
     add("--source", type=Path, help=f"text, may be .gz; $MTKIT_TEST_DATA/{TEST_SET}.en.gz without")
     add("--reference", type=Path, help="what --source is to be translated to")
@@ -52,7 +52,7 @@ def parse_options() -> argparse.Namespace:
     add("--ctranslate2-python", default=sys.executable, help="has ctranslate2 and sentencepiece")
     add("--beam", type=int, default=4, help="0: each model's own")
     add("--set", action="append", default=[], dest="overrides", metavar="inference.KEY=VALUE")
-    add("--threads", type=int, default=0, help="0: as many as there are processors for it")
+    add("--threads", type=int, default=0, help="0: as many as there are CPUs for it")
     add("--rounds", type=int, default=3)
     add("--measure", default=",".join(MEASURES), help="first line, whole run, steady state")
     add("--warm-up", type=int, default=300, help="lines before the steady state is timed")
@@ -173,10 +173,10 @@ def plan(model: Path, folder: Path, source: list[str], options: argparse.Namespa
 
 
 def list_models(options: argparse.Namespace, folder: Path) -> dict[str, Path]:
-    """Returns the model folders by name, those from chance made.
+    """Returns the model folders by name; makes the random ones.
 
     Raises:
-        MtkitError: There is none, or no tokenizer for one from chance.
+        MtkitError: There is none, or no tokenizer for a random one.
     """
     models = {str(model): model for model in options.model}
     for shape in options.random:
@@ -185,7 +185,7 @@ def list_models(options: argparse.Namespace, folder: Path) -> dict[str, Path]:
             raise MtkitError("--random needs a tokenizer", "name a folder of one with --tokenizer")
         model = folder / f"random-{shape}"
         make_random_model(model, shape, pieces, options.random_tokens)
-        models[f"{shape}, weights from chance"] = model
+        models[f"{shape}, random weights"] = model
     if not models:
         raise MtkitError("no model to translate with", "name one with --model or --random")
     for model in options.model:
@@ -223,7 +223,7 @@ def compare(name: str, model: Path, folder: Path, options: argparse.Namespace) -
         if make_ready(contestant, given)
     ]
     if not contestants:
-        raise MtkitError(f"{model}: nobody can translate with it")
+        raise MtkitError(f"{model}: no system can translate with it")
     measures = options.measure.split(",")
     for number in range(1, options.rounds + 1):
         for contestant in contestants:

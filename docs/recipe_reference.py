@@ -24,7 +24,7 @@ What a key invalidates, once it is changed:
   then; on other data it is another run.
 * `run`: a training with another value is another run, and is kept apart from the checkpoints there
   are.
-* `updates`: a training may resume with another value, says so, and has another result.
+* `updates`: a training may resume with another value, prints a note, and has another result.
 * `updates with a cosine or linear schedule`: the same with these schedules, which
   end at `max_steps`; with others it may be changed at any time.
 * `scores`: earlier development scores can't be compared with later ones.

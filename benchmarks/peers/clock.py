@@ -1,10 +1,10 @@
-"""Runs a command and notes how much processor time it and all it starts have taken, by the clock.
+"""Runs a command and logs the CPU time of its processes every few seconds.
 
     python benchmarks/peers/clock.py LOG COMMAND [ARGUMENT ...]
 
 The log gets a JSON line every few seconds: `at`, the time in seconds since 1970, and
 `processor_seconds`, of all processes together. `spent_at` reads from it what a training had taken
-when it saved a checkpoint: on a machine that others use too, minutes of processor time are the ones
+when it saved a checkpoint: on a machine that others use too, minutes of CPU time are the ones
 that can be compared.
 """
 
@@ -20,7 +20,7 @@ _EVERY_SECONDS = 2.0
 
 
 def spent_at(log: Path, moment: float) -> float:
-    """Returns the processor seconds that had been taken by a moment, by the note after it."""
+    """Returns the CPU seconds until a moment, from the first log line after it."""
     notes = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
     later = [note["processor_seconds"] for note in notes if note["at"] >= moment]
     return float(later[0] if later else notes[-1]["processor_seconds"])
@@ -42,7 +42,7 @@ def processor_seconds(process: psutil.Process) -> float:
 def main() -> None:
     log, *command = sys.argv[1:]
     if Path(log).exists():
-        sys.exit(f"{log} is there already: a training that goes on needs a log of its own")
+        sys.exit(f"{log} exists already: a resumed training needs its own log")
     process = subprocess.Popen(command)
     watched = psutil.Process(process.pid)
     with Path(log).open("a", encoding="utf-8") as notes:

@@ -21,7 +21,7 @@ FLAGS = (
 
 
 def describe_machine(device: str = "cpu") -> dict[str, Any]:
-    """Returns the date, the processor and what it can do, how busy it is, and the GPU if asked."""
+    """Returns the date, the CPU and what it can do, how busy it is, and the GPU if asked."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text("utf-8").splitlines() if info.is_file() else []
     facts = {

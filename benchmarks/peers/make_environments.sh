@@ -8,7 +8,7 @@
 #
 # fastchrf, for minimum_bayes_risk.py, is without torch, and mbrs without its learned metrics.
 #
-# kenlm, for language_model_peers.py, is no environment but programs, built from the sources on PyPI.
+# kenlm, for language_model_peers.py, isn't an environment but programs, built from the sources on PyPI.
 # That takes cmake, a C++ compiler and Boost; on Debian:
 #
 #   apt-get install cmake g++ libboost-all-dev zlib1g-dev libbz2-dev liblzma-dev

@@ -1,4 +1,4 @@
-"""Trains transformers' MarianMT, from chance, with transformers' own Seq2SeqTrainer."""
+"""Trains transformers' MarianMT from random weights, with transformers' own Seq2SeqTrainer."""
 
 import tempfile
 from typing import Any
@@ -63,7 +63,7 @@ class MeasuredTrainer(Seq2SeqTrainer):
 
 
 def build(model: dict[str, Any], vocab_size: int) -> MarianMTModel:
-    """Returns the network; its norms stand behind the sums, as MarianMT knows no other place."""
+    """Returns the network; it is post-norm, since MarianMT has no other kind."""
     config = MarianConfig(
         vocab_size=vocab_size,
         d_model=model["d_model"],
@@ -108,7 +108,7 @@ def main() -> None:
             label_smoothing_factor=task["label_smoothing"],
             bf16=task["precision"] == "bf16",
             use_cpu=task["device"] == "cpu",
-            # On a processor, workers would take the cores that compute.
+            # On a CPU, workers would take the cores that compute.
             dataloader_num_workers=2 if task["device"] == "cuda" else 0,
             dataloader_drop_last=True,
             save_strategy="no",

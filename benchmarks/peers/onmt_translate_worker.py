@@ -1,7 +1,7 @@
 """Translates with OpenNMT-py's own translator for the benchmark, with an mtkit model's weights.
 
 Besides what `translating` names it does `convert`, which must come first: it leaves a checkpoint as
-OpenNMT-py saves them, and the lines with `</s>` behind each, which mtkit's models were trained to
+OpenNMT-py saves them, and the lines with `</s>` after each, which mtkit's models were trained to
 see and OpenNMT-py adds to no source.
 
 What carries over exactly: interleaved sinusoids on embeddings times sqrt(d_model), which are both

@@ -34,7 +34,7 @@ def options(task: dict[str, Any], folder: Path) -> dict[str, Any]:
         "tgt_vocab_size": task["vocab_size"],
         "share_vocab": True,
         "bucket_size": min(_MAX_BUCKET, task["pairs"]),
-        # On a processor, workers would take the cores that compute.
+        # On a CPU, workers would take the cores that compute.
         "num_workers": 2 if on_gpu else 0,
         "batch_type": "tokens",
         "batch_size": task["batch_tokens"],

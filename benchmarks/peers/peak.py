@@ -2,8 +2,8 @@
 
     python peak.py DEVICE THREADS      THREADS: 0 leaves their number to torch
 
-Prints one JSON line. Sizes rise until one product would take too long, as in bf16 on a processor
-without instructions for it.
+Prints one JSON line. Sizes rise until one product would take too long, as in bf16 on a CPU without
+instructions for it.
 """
 
 import json

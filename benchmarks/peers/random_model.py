@@ -1,10 +1,10 @@
-"""A model folder with weights from chance whose outputs all have one length, to measure speed by.
+"""A model folder with random weights whose outputs all have one length, to measure speed with.
 
-A model from chance never ends a sentence of itself. Here the weights see to it: the decoder's
+A random model never ends a sentence. Here the weights make it do so: the decoder's
 positions, which are learned ones, carry a direction that is `</s>`'s own, against it as long as the
 output is too short and along it from then on. It runs through the residual sums to the last norm,
-so that `</s>` is out of the question first and all but certain afterwards. No engine is told
-anything about it: all end each hypothesis in the same step, as they end any.
+so that `</s>` is out of the question first and all but certain afterwards. No engine
+needs to know: all end each hypothesis in the same step, as they end any.
 """
 
 from pathlib import Path
@@ -82,7 +82,7 @@ def make_random_model(folder: Path, shape: str, pieces: Path, num_tokens: int) -
     write_section(folder / INFERENCE_FILE, settings)
     tokenizer.save(folder)
     write_tensors(pack_weights(model), folder / WEIGHTS_FILE)
-    (folder / "README.md").write_text("Weights from chance, to measure speed by.\n", "utf-8")
+    (folder / "README.md").write_text("Random weights, to measure speed with.\n", "utf-8")
 
 
 @torch.no_grad()

@@ -3,8 +3,8 @@
     python trainer_worker.py BLOCKS.npz SETTINGS.json
 
 BLOCKS has the tokens of a text's blocks end to end, and their lengths. Prints a JSON object: tokens
-of text per second of the updates behind a warm-up, padding, parameters. No token of text are the
-`added` ones of each block, its `<s>`.
+of text per second of the updates after a warm-up, padding, parameters. The `added` tokens of
+each block, its `<s>`, aren't text.
 """
 
 import json

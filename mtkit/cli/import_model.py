@@ -25,7 +25,7 @@ def import_model(
             "--keep-pieces-of",
             "FILE",
             "Text in the languages to keep: pieces of the vocabulary that it doesn't use are "
-            "removed, except characters and symbols. May be given several times.",
+            "removed, except characters and symbols.",
         ),
     ] = None,
     encoder: Annotated[

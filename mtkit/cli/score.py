@@ -78,7 +78,7 @@ def score(
             "--report",
             "FILE",
             "Also write a report: a page (.html), a table for a paper (.md), or everything "
-            "(.json). May be given again.",
+            "(.json).",
         ),
     ] = None,
     runs: Annotated[

@@ -49,10 +49,10 @@ class Translator:
         translator.translate(["A book.", "The man sleeps."]) a list: the list of translations
         for translation in translator.translate(file):       anything else: an iterator
 
-    Several threads may call it; their batches run one at a time.
+    Several threads may call it; on PyTorch their batches run one at a time.
 
     Args:
-        model: A model folder, or those of an ensemble; or an `LineTranslator`, for which the other
+        model: A model folder, or those of an ensemble; or a `LineTranslator`, for which the other
             arguments except `warns` have no effect.
         device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU if there is one.
         settings: Search settings; the folder's defaults if None.

@@ -81,7 +81,7 @@ class Typos(Section):
 
 
 class MissingPunctuation(Section):
-    """Examples without the punctuation at their end, as in titles and in hasty writing."""
+    """Examples without the punctuation at their end, as in titles and informal text."""
 
     rate: Rate = 0.05
     """Share of the pairs with final punctuation of which an example is made."""

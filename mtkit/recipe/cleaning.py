@@ -171,7 +171,7 @@ class Duplicates(Filter):
 
     by: Literal["pair", "source", "target", "either"] = "pair"
     """What must have occurred before: both sides together, the source, the target, or either of the
-    two. Of text in one language it is the line."""
+    two. For text in one language it is the line."""
 
     judges_text = False
 

@@ -72,7 +72,7 @@ class Evaluation(Section):
     significance: Significance = Significance()
     """Confidence intervals and significance tests."""
     paper_bleu: bool = False
-    """Also report the tokenised BLEU of papers on WMT14, beside sacreBLEU's."""
+    """Also report the tokenised BLEU of papers on WMT14, besides sacreBLEU's."""
     language: Annotated[str, Field(pattern=r"^([A-Za-z]{2,3}([-_][A-Za-z]+)*)?$")] = ""
     """Code of the target language, such as `de`; for scoring files, where no recipe is read."""
     glossary: RecipePath | None = None

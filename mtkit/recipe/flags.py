@@ -21,7 +21,7 @@ FLAG_NAMES: tuple[FlagName, ...] = get_args(FlagName)
 
 
 class Flags(Section):
-    """Flags translations that look wrong, alone or beside their source.
+    """Flags translations that look wrong, alone or compared with their source.
 
     A flag is a reason to look at a line. Good translations have some, and many bad ones have none:
     a fluent sentence that says something else isn't found. With the defaults, each flag that text

@@ -9,7 +9,7 @@ from mtkit.recipe.section import Section, Strength
 
 
 class GuidedAlignment(Section):
-    """A loss on one head of the decoder's attention to the source, beside the translator's own.
+    """A loss on one head of the decoder's cross-attention, in addition to the translator's loss.
 
     Cross entropy of the head's weights against the words that each target word is aligned to
     (arXiv 1909.02074, section 4.2), for each piece of both; unaligned pieces don't count. The

@@ -72,7 +72,7 @@ def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recip
     """Returns a checked recipe with absolute paths.
 
     Args:
-        recipe: Path of a TOML file, or the name of a shipped recipe; `./mtkit.toml` where empty.
+        recipe: Path of a TOML file, or the name of a shipped recipe; `./mtkit.toml` if empty.
         overrides: Each `section.key=value` with a TOML value (a bare word is a string), or
             `~section.key`, which removes a section or key. Paths start from `data.data_root`, as in
             the file, and that itself from the working directory.

@@ -14,7 +14,7 @@ feed-forward sub-layer."""
 
 
 class Lora(Section):
-    """LoRA (arXiv 2106.09685): the model's weights stay, and low-rank updates of maps are learned.
+    """LoRA (arXiv 2106.09685): the weights are frozen, and low-rank updates of maps are learned.
 
     The network computes with W + alpha / rank * B A instead of W, where A and B are as narrow as
     `rank`. Only they have gradients and Adam's moments, and only they are in checkpoints, so that
@@ -29,14 +29,14 @@ class Lora(Section):
     """Which maps are updated, in every layer: `query`, `key`, `value`, `output` of each attention;
     `feed-forward`, both of its maps. Queries and values are the paper's choice (section 7.1)."""
     dropout: Rate = 0.0
-    """Dropout on what goes into an update."""
+    """Dropout on the input of an update."""
     train_embeddings: bool = False
     """Also train all of the embeddings, the output projection and its bias: needed for new pieces
     of the vocabulary."""
     release: Annotated[Literal["merged", "adapter"], Invalidates.RESULTS] = "merged"
     """`merged`: `model/` is a model like any other, with the updates in its weights. `adapter`: it
-    holds what was learned alone, a fraction of the size, and translates beside the model that
-    training started from, which must stay where it is."""
+    holds only the updates, a fraction of the size, and needs the model that training started from,
+    which must stay where it is."""
 
     @property
     def scale(self) -> float:

@@ -8,7 +8,7 @@ from mtkit.recipe.section import Section
 
 
 class Paragraphs(Section):
-    """Splits a line into sentences, translates each, and joins them as they stood.
+    """Splits a line into sentences, translates each, and joins them in order.
 
     The space between two sentences stays as it is, unless only one of the two languages puts a
     space there. A line of one sentence is translated as without this section.

@@ -54,7 +54,7 @@ class Recipe(Section):
     evaluation: Annotated[Evaluation, Invalidates.RESULTS] = Evaluation()
     """Test sets and metrics."""
     cluster: Annotated[Cluster | None, Invalidates.NOTHING] = None
-    """Machines that share the work; absent, it is done on this one."""
+    """Machines that share the work; default: this one alone."""
 
     @property
     def classification(self) -> Classification:

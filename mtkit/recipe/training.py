@@ -202,7 +202,7 @@ class Recovery(Section):
 class Denoising(Section):
     """How a denoising model's text is corrupted (BART, arXiv 1910.13461, section 2.2).
 
-    Text infilling: each hidden span of tokens gives way to one `<mask>`. Which spans, and how long
+    Text infilling: one `<mask>` replaces each hidden span of tokens. Which spans, and how long
     they are, is a pure function of seed, epoch and block.
     """
 
@@ -249,22 +249,22 @@ class Training(Section):
     processes: Annotated[NumProcesses, Invalidates.NOTHING] = "auto"
     """Processes that share an update on a CPU; `--processes` overrides it, and on GPUs there is one
     per GPU. `auto`: a new training on Linux uses one per core, as far as memory allows and each has
-    1,024 tokens of an update, which is fastest beside other programs; or one if `OMP_NUM_THREADS`
+    1,024 tokens of an update, which is fastest when other programs run; or one if `OMP_NUM_THREADS`
     is set. A training resumes with as many as it last ran with."""
     stages: Annotated[
         Annotated[tuple[TrainingStage, ...], Field(min_length=1)] | None, Invalidates.RUN
     ] = None
-    """Stages with weights of their own for the corpora, one after another; without any the weights
-    of `data.train` hold."""
+    """Consecutive stages, each with its own weights for the corpora; without any, the weights of
+    `data.train` apply."""
     label_smoothing: Annotated[Rate, Invalidates.UPDATES | Invalidates.SCORES] = 0.1
-    """Probability mass spread evenly over the whole vocabulary (paper, section 5.4). Of language
+    """Probability mass spread evenly over the whole vocabulary (paper, section 5.4). For language
     models and classifiers the default is 0."""
     masking: Annotated[Masking | None, Invalidates.RUN] = None
-    """How a masked language model's text is hidden; BERT's way where the section is absent."""
+    """How a masked language model's text is hidden; as in BERT if the section is absent."""
     denoising: Annotated[Denoising | None, Invalidates.RUN] = None
-    """How a denoising model's text is corrupted; BART's way where the section is absent."""
+    """How a denoising model's text is corrupted; as in BART if the section is absent."""
     classification: Annotated[Classification | None, Invalidates.DATA | Invalidates.RUN] = None
-    """How a classifier is made of a language model; of BERT's kind if the section is absent."""
+    """How a classifier is made from a language model; as in BERT if the section is absent."""
     precision: Annotated[TrainingPrecisionChoice, Invalidates.UPDATES] = "auto"
     """Arithmetic of an update: 32-bit, or bf16 or fp16 with sums and master weights in 32-bit. fp16
     is for GPUs without bf16 (T4, V100, RTX 20); its loss is scaled by a power of two, and an update
@@ -274,9 +274,10 @@ class Training(Section):
     """On a GPU, round the factors of fp32 products to 11 bits (TF32), which is several times as
     fast: in training with `precision = "fp32"`, and in its validations."""
     cuda_graphs: Annotated[bool, Invalidates.NOTHING] = False
-    """On a GPU in 16 bits, record the kernels of passes of few shapes once each, and start them all
-    at once from then on. It pays where a pass is so small that starting its kernels takes longer
-    than running them. No effect on a CPU, for decoder-only models or with guided alignment."""
+    """On a GPU in 16 bits, record the kernels of a pass once for each of a few shapes, and launch
+    them all together from then on. It helps if a pass is so small that launching its kernels takes
+    longer than running them. No effect on a CPU, for decoder-only models or with guided
+    alignment."""
     recompute: Annotated[bool, Invalidates.NOTHING] = False
     """Keep only each layer's input for the backward pass, which runs the layer again: the same
     results with less memory and a third more arithmetic. Not with `cuda_graphs`."""

@@ -1,7 +1,7 @@
 """One update: micro-batches accumulated, ranks agreed, gradients summed, weights changed.
 
 Another objective needs a subclass of `StoredBatches` (training/objectives), a loss of one batch
-(training/loss.py), a validator (training/validators.py), a line with all three in `_choose`
+(training/loss.py), a validator (training/validators.py), a line with all three in `_PARTS`
 (training/build_learner.py), a network, and a line in `mtkit.model.build`.
 
 Before the first update, a probe finds the largest pass that fits in every rank's memory.
