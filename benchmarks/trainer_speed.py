@@ -14,7 +14,7 @@ one document. Its networks are `GPT2LMHeadModel`, which is `gpt-small` weight fo
 
 In each round every contestant trains once, in turn, in a process of its own. The script counts the
 text's tokens of the updates after a warm-up, with `</s>`, without padding and `<s>`; for a masked
-model hidden and shown ones. By length, the Trainer sorts a number of batches at a time, the longest
+model masked and visible ones. By length, the Trainer sorts a number of batches at a time, longest
 first; as many updates are timed as it sorts together.
 """
 

@@ -42,7 +42,7 @@ class Blocks(torch.utils.data.Dataset):
 
 
 def collate(rows: list[dict[str, list[int]]], settings: dict, generator: np.random.Generator):
-    """Returns a padded batch, with hidden tokens for a masked model."""
+    """Returns a padded batch, with masked tokens for a masked model."""
     longest = max(len(row["input_ids"]) for row in rows)
     inputs = np.full((len(rows), longest), settings["pad"])
     is_token = np.zeros((len(rows), longest), dtype=bool)

@@ -1,6 +1,6 @@
 """Perplexity: how well a language model predicts text, per token, word and character.
 
-For a masked model: perplexity and accuracy of hidden tokens.
+For a masked model: perplexity and accuracy of masked tokens.
 
 Perplexity per token depends on the vocabulary; per word and per character it doesn't, so models
 with different vocabularies are comparable. A line's end, which is predicted too, counts as a token,
@@ -40,37 +40,37 @@ class PredictedText:
 
 
 @dataclass(frozen=True, eq=False)
-class HiddenText:
-    """A text with hidden tokens, and a masked language model's predictions of them.
+class MaskedPredictions:
+    """A text with masked tokens, and a masked language model's predictions of them.
 
     Attributes:
-        log_probabilities: Natural log-probability of each block's hidden tokens, [blocks].
-        num_right: Hidden tokens that are more probable than any other piece, [blocks].
-        num_hidden: Hidden tokens, [blocks].
-        share: The share of hidden tokens.
+        log_probabilities: Natural log-probability of each block's masked tokens, [blocks].
+        num_right: Masked tokens that are more probable than any other piece, [blocks].
+        num_masked: Masked tokens, [blocks].
+        share: The share of masked tokens.
         context_tokens: Tokens that the model sees at once.
     """
 
     log_probabilities: NDArray[np.float64]
     num_right: NDArray[np.int64]
-    num_hidden: NDArray[np.int64]
+    num_masked: NDArray[np.int64]
     share: float
     context_tokens: int
 
 
-def measure_hidden(text: HiddenText) -> list[Statistics]:
-    """Returns the accuracy of hidden tokens in percent, and their perplexity."""
-    if not len(text.num_hidden):
+def measure_masked_text(text: MaskedPredictions) -> list[Statistics]:
+    """Returns the accuracy of masked tokens in percent, and their perplexity."""
+    if not len(text.num_masked):
         raise ValueError("no text")
     signature = (
-        f"hidden:{text.num_hidden.sum()}|share:{text.share:g}|blocks:{len(text.num_hidden)}|"
+        f"masked:{text.num_masked.sum()}|share:{text.share:g}|blocks:{len(text.num_masked)}|"
         f"context:{text.context_tokens}|version:mtkit-{__version__}"
     )
-    of_accuracy = np.stack((text.num_right, text.num_hidden), axis=1)
-    name = "perplexity per hidden token"
+    of_accuracy = np.stack((text.num_right, text.num_masked), axis=1)
+    name = "perplexity per masked token"
     return [
         Statistics.of("accuracy", "masked accuracy", signature, of_accuracy),
-        _measure(name, text.num_hidden, text.log_probabilities, signature),
+        _measure(name, text.num_masked, text.log_probabilities, signature),
     ]
 
 
@@ -115,11 +115,11 @@ def _measure(
 
 
 def evaluate_text(
-    name: str, test_set: str, text: PredictedText | HiddenText, evaluation: Evaluation
+    name: str, test_set: str, text: PredictedText | MaskedPredictions, evaluation: Evaluation
 ) -> EvaluatedTestSet:
     """Returns a model's scores on a test set, with intervals by bootstrap over lines or blocks."""
-    if isinstance(text, HiddenText):
-        return rate(test_set, {name: measure_hidden(text)}, evaluation)
+    if isinstance(text, MaskedPredictions):
+        return rate(test_set, {name: measure_masked_text(text)}, evaluation)
     return rate(test_set, {name: measure_text(text)}, evaluation, remarks={name: _remark(text)})
 
 

@@ -97,7 +97,7 @@ class MaskedEncoder(ProjectingNetwork):
 
 
 class MaskedLanguageModel(MaskedEncoder):
-    """An encoder that predicts hidden tokens and, optionally, next sentences."""
+    """An encoder that predicts masked tokens and, optionally, next sentences."""
 
     def __init__(self, config: Model, vocab_size: int, *, next_sentence: bool) -> None:
         super().__init__(config, vocab_size, projects=True)
@@ -107,7 +107,7 @@ class MaskedLanguageModel(MaskedEncoder):
         initialize(self, std=config.initial_std)
 
     def predict(self, states: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape vocab"]:
-        """Returns the logits of the hidden tokens, from the encoded tokens."""
+        """Returns the logits of the masked tokens, from the encoded tokens."""
         return self.project(self.masked_head(states))
 
     def classify_pair(self, states: States, layout: Layout) -> Float[Tensor, "sentences 2"]:

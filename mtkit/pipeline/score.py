@@ -24,7 +24,7 @@ from mtkit.data.sources.treebank import read_treebank
 from mtkit.errors import MtkitError
 from mtkit.evaluation.evaluate import ReferenceText
 from mtkit.evaluation.label_scores import evaluate_labels
-from mtkit.evaluation.perplexity import HiddenText, PredictedText, evaluate_text
+from mtkit.evaluation.perplexity import MaskedPredictions, PredictedText, evaluate_text
 from mtkit.evaluation.report.tables import ScoreRow, as_cells, from_tables, list_rows
 from mtkit.files import as_json_text, describe_fault, digest, read_json, write_atomically
 from mtkit.inference.identity import identify
@@ -254,14 +254,14 @@ def _score_text(recipe: Recipe, model: RunModel, *, device: str) -> list[ScoredT
 
 def _open_predictor(
     settings: Inference, masking: Masking | None, block_tokens: int, model: RunModel, *, device: str
-) -> Callable[[Sequence[str], NDArray[np.int64]], PredictedText | HiddenText]:
+) -> Callable[[Sequence[str], NDArray[np.int64]], PredictedText | MaskedPredictions]:
     """Returns a function that predicts lines, given these and their documents' numbers."""
     # Imported here: translators are scored without it.
     from mtkit.inference.engines.open_engine import open_engine  # noqa: PLC0415
-    from mtkit.inference.predict_hidden import HiddenTokenPredictor  # noqa: PLC0415
+    from mtkit.inference.predict_masked import MaskedTokenPredictor  # noqa: PLC0415
 
     if masking is not None:
-        predictor = HiddenTokenPredictor(model.folder, settings, device)
+        predictor = MaskedTokenPredictor(model.folder, settings, device)
         model.check()
         return partial(predictor.predict, masking=masking, block_tokens=block_tokens)
     with reading(model.folder):

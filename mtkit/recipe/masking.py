@@ -1,4 +1,4 @@
-"""How the text of a masked language model is hidden."""
+"""How the text of a masked language model is masked."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from mtkit.recipe.section import Section
 
 
 class Masking(Section):
-    """How a masked language model's text is hidden (BERT, arXiv 1810.04805, section 3.1).
+    """How a masked language model's text is masked (BERT, arXiv 1810.04805, section 3.1).
 
     Which tokens, and by what, is a pure function of seed, epoch and block.
     """

@@ -37,8 +37,8 @@ class Recipe(Section):
     """Seed of everything random: the tokenizer's sample, initial weights, data order, dropout."""
     objective: Annotated[Objective, Invalidates.DATA | Invalidates.RUN] = "translation"
     """What is learned: `translation` of a source; `causal-lm`, the next token of a text (GPT);
-    `masked-lm`, hidden tokens of a text (BERT, arXiv 1810.04805); `denoising`, a text whose spans
-    were hidden (BART, arXiv 1910.13461), by an encoder and a decoder; `classification`, the label
+    `masked-lm`, masked tokens of a text (BERT, arXiv 1810.04805); `denoising`, a text whose spans
+    were masked (BART, arXiv 1910.13461), by an encoder and a decoder; `classification`, the label
     of a text or of a pair of texts, by a language model that is trained on
     (`training.start_from`)."""
     data: Annotated[Data, Invalidates.DATA]

@@ -202,12 +202,12 @@ class Recovery(Section):
 class Denoising(Section):
     """How a denoising model's text is corrupted (BART, arXiv 1910.13461, section 2.2).
 
-    Text infilling: one `<mask>` replaces each hidden span of tokens. Which spans, and how long
+    Text infilling: one `<mask>` replaces each masked span of tokens. Which spans, and how long
     they are, is a pure function of seed, epoch and block.
     """
 
     share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.3
-    """Share of the tokens that are hidden."""
+    """Share of the tokens that are masked."""
     mean_span: Annotated[float, Field(ge=1.0, le=100.0)] = 3.0
     """Mean of the Poisson distribution of the spans' lengths, in tokens; a span of none inserts a
     `<mask>`."""
@@ -260,7 +260,7 @@ class Training(Section):
     """Probability mass spread evenly over the whole vocabulary (paper, section 5.4). For language
     models and classifiers the default is 0."""
     masking: Annotated[Masking | None, Invalidates.RUN] = None
-    """How a masked language model's text is hidden; as in BERT if the section is absent."""
+    """How a masked language model's text is masked; as in BERT if the section is absent."""
     denoising: Annotated[Denoising | None, Invalidates.RUN] = None
     """How a denoising model's text is corrupted; as in BART if the section is absent."""
     classification: Annotated[Classification | None, Invalidates.DATA | Invalidates.RUN] = None
@@ -400,5 +400,5 @@ class Training(Section):
 
     @property
     def masked(self) -> Masking:
-        """How text is hidden from a masked language model."""
+        """How a masked language model's text is masked."""
         return self.masking or Masking()

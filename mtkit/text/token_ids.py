@@ -6,7 +6,7 @@ SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 """Their pieces, by id."""
 
 MASK_PIECE = "<mask>"
-"""A hidden token in a masked language model's input: a symbol of its vocabulary."""
+"""A masked token in a masked language model's input: a symbol of its vocabulary."""
 
 CLOSING_PIECES = ("<delimiter>", "<extract>")
 """The pieces that close the first text of a pair, and a causal classifier's whole input."""

@@ -268,7 +268,7 @@ class SubwordTokenizer:
 
     @property
     def mask_token(self) -> int:
-        """Id of `<mask>`, a hidden token in a masked language model's text."""
+        """Id of `<mask>`, a masked token in a masked language model's text."""
         token = self.source_vocabulary.id_of(MASK_PIECE)
         if token == UNK:
             raise MtkitError(

@@ -254,7 +254,7 @@ def measure_causal(
 def measure_masked(
     model: MaskedLanguageModel, batch: MaskedBatch, *, label_smoothing: float
 ) -> LossSums:
-    """Returns the loss of a batch: one sum over its hidden tokens, one over its pairs."""
+    """Returns the loss of a batch: one sum over its masked tokens, one over its pairs."""
     states = model(batch.inputs, batch.segments, batch.layout)
     return measure_encoded(model, states, batch, label_smoothing=label_smoothing)
 

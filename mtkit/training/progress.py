@@ -200,7 +200,7 @@ def describe_update(metrics: Mapping[str, float | None]) -> list[str]:
 
 _LOSS_UNITS: dict[Objective, str] = {
     "causal-lm": " per token",
-    # The mean over hidden tokens, plus that over pairs of segments.
+    # The mean over masked tokens, plus that over pairs of segments.
     "masked-lm": "",
     # It may include the language model's own loss.
     "classification": " per text",

@@ -129,7 +129,7 @@ class CausalValidator(TextValidator[CausalLanguageModel]):
 class MaskedValidator(TextValidator[MaskedLanguageModel]):
     """Validates a masked language model.
 
-    Hidden tokens and segments are the same at every validation and for every seed.
+    Masked tokens and segments are the same at every validation and for every seed.
     """
 
     num_sums = 7
@@ -149,9 +149,9 @@ class MaskedValidator(TextValidator[MaskedLanguageModel]):
         )
 
     def _name_metrics(self, *sums: float) -> dict[str, float]:
-        loss, nll, num_hidden, num_right, pair_loss, num_pairs, num_right_pairs = sums
-        metrics = name_losses(loss / num_hidden, nll / num_hidden)
-        metrics["masked_accuracy"] = 100.0 * num_right / num_hidden
+        loss, nll, num_masked, num_right, pair_loss, num_pairs, num_right_pairs = sums
+        metrics = name_losses(loss / num_masked, nll / num_masked)
+        metrics["masked_accuracy"] = 100.0 * num_right / num_masked
         if num_pairs:
             metrics["loss"] += pair_loss / num_pairs
             metrics["next_sentence_accuracy"] = 100.0 * num_right_pairs / num_pairs
@@ -171,12 +171,12 @@ class MaskedValidator(TextValidator[MaskedLanguageModel]):
         return [*sums, measured.example_loss, torch.tensor(len(rows)), num_right_pairs]
 
     def _collate(self, segments: Segments, rows: Indices) -> MaskedBatch:
-        hidden = self._masker.hide(segments, rows, 0)
+        masked = self._masker.mask(segments, rows, 0)
         layout = lay_out_side(segments.tokens.lengths, [len(rows)])
-        return collate_masked(segments, hidden, layout).to(self._processes.device)
+        return collate_masked(segments, masked, layout).to(self._processes.device)
 
     def _sample(self, model: MaskedLanguageModel, number: int, tokens: list[int]) -> Sample:
-        """Returns a line with hidden tokens, and the model's predictions for them."""
+        """Returns a line with masked tokens, and the model's predictions for them."""
         text = tokens[:-1][:_SAMPLE_TOKENS]
         row = np.array([BOS, *text, EOS])
         segments = Segments(
@@ -191,14 +191,14 @@ class MaskedValidator(TextValidator[MaskedLanguageModel]):
         predicted = model.predict(select_predicting(states, batch)).argmax(dim=-1)
         filled = row.copy()
         filled[batch.indices.cpu().numpy()] = predicted.cpu().numpy()
-        hidden = batch.inputs[0].tolist()
-        return self._decode(hidden=hidden, reference=row.tolist(), filled=filled.tolist())
+        masked = batch.inputs[0].tolist()
+        return self._decode(masked=masked, reference=row.tolist(), filled=filled.tolist())
 
 
 class DenoisingValidator(TextValidator[EncoderDecoder]):
     """Validates a denoising model.
 
-    Hidden spans are the same at every validation and for every seed.
+    Masked spans are the same at every validation and for every seed.
     """
 
     num_sums = 3
@@ -222,15 +222,15 @@ class DenoisingValidator(TextValidator[EncoderDecoder]):
         return [*list_losses(measured), torch.tensor(len(texts.target.tokens))]
 
     def _sample(self, model: EncoderDecoder, number: int, tokens: list[int]) -> Sample:
-        """Returns a line, the line with hidden spans, and the model's greedy output for that."""
+        """Returns a line, the line with masked spans, and the model's greedy output for that."""
         text = [*tokens[:-1][:_SAMPLE_TOKENS], EOS]
-        hidden = self._reader.corrupt(Ragged.of([text]), np.array([number]), 0)
+        masked = self._reader.corrupt(Ragged.of([text]), np.array([number]), 0)
         device = self._processes.device
-        source = torch.from_numpy(hidden.tokens)[None].to(device)
+        source = torch.from_numpy(masked.tokens)[None].to(device)
         cache = model.start(source, PaddedLayout.without_padding(source))
         limit = min(_SAMPLE_TOKENS, self._recipe.data.block_tokens - 1)
         filled = [BOS, *_generate(partial(model.step, cache=cache), [BOS], limit, device)]
-        return self._decode(hidden=hidden.tokens.tolist(), reference=text, filled=filled)
+        return self._decode(masked=masked.tokens.tolist(), reference=text, filled=filled)
 
 
 def _generate(

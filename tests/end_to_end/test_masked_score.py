@@ -27,7 +27,7 @@ def test_a_test_set_is_scored_as_the_development_set_is(tiny_run_of) -> None:
     dev = [line for line in read_metrics(run.workspace.metrics_file) if line["kind"] == "dev"][-1]
     assert (accuracy["metric"], accuracy["test_set"]) == ("masked accuracy", "held-out")
     assert accuracy["value"] == pytest.approx(dev["masked_accuracy"])
-    assert perplexity["metric"] == "perplexity per hidden token"
+    assert perplexity["metric"] == "perplexity per masked token"
     assert perplexity["value"] == pytest.approx(dev["perplexity"], rel=1e-5)
     assert accuracy["interval"]["low"] <= accuracy["value"] <= accuracy["interval"]["high"]
     assert "share:0.15" in accuracy["signature"]

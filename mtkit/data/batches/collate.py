@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtkit.data.batches.masking import HiddenTokens
+from mtkit.data.batches.masking import MaskedTokens
 from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
 from mtkit.data.batches.rows import WIDTH_STEP, count_width
 from mtkit.data.batches.segments import Segments
@@ -135,7 +135,7 @@ class JoinedBatch(Sendable):
 
 @dataclass(frozen=True)
 class MaskedBatch(Sendable):
-    """Text in one language as tensors, for a model that predicts hidden tokens.
+    """Text in one language as tensors, for a model that predicts masked tokens.
 
     Attributes:
         inputs: int64, in the layout's shape; `<s>`, then one or two segments that end with `</s>`.
@@ -203,15 +203,15 @@ def collate_joined(source: Ragged, target: Ragged, layout: RowLayout) -> JoinedB
     )
 
 
-def collate_masked(segments: Segments, hidden: HiddenTokens, layout: RowLayout) -> MaskedBatch:
-    """Returns texts with hidden tokens as one batch."""
+def collate_masked(segments: Segments, masked: MaskedTokens, layout: RowLayout) -> MaskedBatch:
+    """Returns texts with masked tokens as one batch."""
     is_random = segments.is_random
     return MaskedBatch(
-        spread_tokens(hidden.inputs, layout),
+        spread_tokens(masked.inputs, layout),
         spread_tokens(segments.segments, layout, padding=0),
         layout,
-        torch.from_numpy(hidden.indices),
-        torch.from_numpy(hidden.outputs),
+        torch.from_numpy(masked.indices),
+        torch.from_numpy(masked.outputs),
         None if is_random is None else torch.from_numpy(is_random.astype(np.int64)),
     )
 

@@ -8,8 +8,8 @@ predicted nor drawn.
 Text infilling (BART, arXiv 1910.13461, section 2.2): each span of a text is replaced by one
 `<mask>`; span lengths follow a Poisson distribution, and an empty span inserts a `<mask>`. Here:
 
-- A share of each text's tokens is hidden, rounded, and at least one. The last span is cut to fit,
-  as in the authors' code (`denoising_dataset.py`). There are at most as many spans as hidden
+- A share of each text's tokens is masked, rounded, and at least one. The last span is cut to fit,
+  as in the authors' code (`denoising_dataset.py`). There are at most as many spans as masked
   tokens, so that a corrupted text is never longer than the original.
 - Spans don't overlap. All arrangements of spans and visible tokens are equally likely.
 - `</s>` ends a text, as in translation, so the `</s>` of sentences inside a block are removed.
@@ -35,7 +35,7 @@ from mtkit.text.token_ids import EOS, SPECIAL_PIECES
 from mtkit.text.tokenizer import SubwordTokenizer
 
 FIXED_WORDS = (1 << 32,)
-"""Words for held-out text, so that its hidden tokens don't depend on the seed, which is smaller."""
+"""Words for held-out text, so that its masked tokens don't depend on the seed, which is smaller."""
 _MASKING_STREAM = 6
 """Keeps these draws apart from those of segments, which use 5."""
 _CHOICE, _FATE, _PIECE = range(3)
@@ -45,11 +45,11 @@ _POSITION_BITS = 20
 
 
 @dataclass(frozen=True)
-class HiddenTokens:
+class MaskedTokens:
     """The predicted tokens of some inputs.
 
     Attributes:
-        inputs: int64 [tokens], all tokens of the inputs, with the hidden ones replaced.
+        inputs: int64 [tokens], all tokens of the inputs, with the masked ones replaced.
         indices: int64 [predicted], ascending, which of them are predicted.
         outputs: int64 [predicted], the original tokens.
     """
@@ -91,8 +91,8 @@ class TokenMasker:
         found: Indices = np.minimum(np.maximum(counts, 1), num_text_tokens)
         return found
 
-    def hide(self, segments: Segments, rows: Indices, epoch: int) -> HiddenTokens:
-        """Returns the inputs of some blocks with the tokens hidden that an epoch hides."""
+    def mask(self, segments: Segments, rows: Indices, epoch: int) -> MaskedTokens:
+        """Returns the inputs of some blocks with the tokens masked that an epoch masks."""
         sizes = segments.num_text_tokens
         counts = self.count(sizes)
         chosen = permute(
@@ -108,11 +108,11 @@ class TokenMasker:
         fates = scale_keys(self._keys(numbers, epoch, _FATE), np.full_like(numbers, _SCALE))
         sizes = np.full_like(numbers, len(self._pieces))
         pieces = self._pieces[scale_keys(self._keys(numbers, epoch, _PIECE), sizes)]
-        hides = fates < round(self._masking.mask * _SCALE)
+        is_mask = fates < round(self._masking.mask * _SCALE)
         keeps = fates >= round((self._masking.mask + self._masking.random) * _SCALE)
         inputs = segments.tokens.tokens.copy()
-        inputs[indices] = np.where(hides, self._mask_token, np.where(keeps, outputs, pieces))
-        return HiddenTokens(inputs, indices, outputs)
+        inputs[indices] = np.where(is_mask, self._mask_token, np.where(keeps, outputs, pieces))
+        return MaskedTokens(inputs, indices, outputs)
 
     def _keys(self, numbers: Indices, epoch: int, kind: int) -> NDArray[np.uint64]:
         return derive_keys_of(numbers, _MASKING_STREAM, *self._words, epoch, kind)
@@ -180,14 +180,14 @@ class InfillingReader(DenoisingReader):
         self._thresholds = _accumulate_poisson(denoising.mean_span)
 
     def corrupt(self, target: Ragged, rows: Indices, epoch: int) -> Ragged:
-        """Returns the texts with the spans replaced that an epoch hides; `rows` seed the draws."""
+        """Returns the texts with the spans replaced that an epoch masks; `rows` seed the draws."""
         sizes = target.lengths - 1
         rows = rows.astype(np.int64)
-        num_hidden = self._count_hidden(sizes)
-        owners, lengths = self._draw_lengths(num_hidden, rows, epoch)
+        num_masked = self._count_masked(sizes)
+        owners, lengths = self._draw_lengths(num_masked, rows, epoch)
         counts = np.bincount(owners, minlength=len(rows))
         # Any order of `<mask>` and visible tokens is equally likely.
-        source_lengths = sizes - num_hidden + counts + 1
+        source_lengths = sizes - num_masked + counts + 1
         begins = np.cumsum(source_lengths) - source_lengths
         slots = begins[owners] + permute(
             join_ranges(np.zeros_like(counts), counts),
@@ -196,38 +196,38 @@ class InfillingReader(DenoisingReader):
         )
         order = np.argsort(slots)
         slots, lengths = slots[order], lengths[order]
-        # A span begins after all tokens that are hidden or visible before it.
-        hidden_before = np.cumsum(lengths) - lengths
+        # A span begins after all tokens that are masked or visible before it.
+        masked_before = np.cumsum(lengths) - lengths
         seen_before = slots - np.arange(len(slots))
         is_visible = np.ones(len(target.tokens), dtype=np.bool_)
-        is_visible[join_ranges(seen_before + hidden_before, lengths)] = False
+        is_visible[join_ranges(seen_before + masked_before, lengths)] = False
         is_mask = np.zeros(int(source_lengths.sum()), dtype=np.bool_)
         is_mask[slots] = True
         source = np.full(len(is_mask), self._mask_token, dtype=np.int64)
         source[~is_mask] = target.tokens[is_visible]
         return Ragged(source, source_lengths)
 
-    def _count_hidden(self, sizes: Indices) -> Indices:
+    def _count_masked(self, sizes: Indices) -> Indices:
         counts = np.rint(sizes * self._denoising.share).astype(np.int64)
         found: Indices = np.minimum(np.maximum(counts, 1), sizes)
         return found
 
     def _draw_lengths(
-        self, num_hidden: Indices, rows: Indices, epoch: int
+        self, num_masked: Indices, rows: Indices, epoch: int
     ) -> tuple[Indices, Indices]:
         """Returns each span's text index, ascending, and its length."""
-        owners = np.repeat(np.arange(len(rows)), num_hidden)
-        indices = join_ranges(np.zeros_like(num_hidden), num_hidden)
+        owners = np.repeat(np.arange(len(rows)), num_masked)
+        indices = join_ranges(np.zeros_like(num_masked), num_masked)
         keys = derive_keys_of(
             rows[owners] << _INDEX_BITS | indices, _INFILLING_STREAM, *self._words, epoch, _LENGTH
         )
         draws = scale_keys(keys, np.full_like(owners, _SCALE))
         lengths = np.searchsorted(self._thresholds, draws, side="right")
-        limits = num_hidden[owners]
+        limits = num_masked[owners]
         # The last possible span takes all that is left.
         lengths = np.where(indices == limits - 1, limits, lengths)
         totals = np.append(0, np.cumsum(lengths))
-        before = totals[:-1] - totals[np.cumsum(num_hidden) - num_hidden][owners]
+        before = totals[:-1] - totals[np.cumsum(num_masked) - num_masked][owners]
         is_used = before < limits
         return owners[is_used], np.minimum(lengths, limits - before)[is_used]
 

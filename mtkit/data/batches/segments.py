@@ -40,7 +40,7 @@ _RANDOM, _BOUND, _ROW, _START, _HALF = range(5)
 
 @dataclass(frozen=True)
 class Segments:
-    """Inputs before any token is hidden.
+    """Inputs before any token is masked.
 
     Attributes:
         tokens: `<s>`, the first segment, `</s>` and, if any, the second with `</s>`.

@@ -25,8 +25,8 @@ from mtkit.data.batches.examples import (
 from mtkit.data.batches.masking import (
     DenoisingReader,
     DenoisingTexts,
-    HiddenTokens,
     InfillingReader,
+    MaskedTokens,
     TokenMasker,
 )
 from mtkit.data.batches.numbered_texts import NumberedTexts
@@ -37,7 +37,7 @@ from mtkit.recipe.training import Classification, Denoising
 from mtkit.text.token_ids import EOS
 from mtkit.training.objectives.stored import StoredBatches, make_dummy_side
 
-MaskedTexts = tuple[Segments, HiddenTokens]
+MaskedTexts = tuple[Segments, MaskedTokens]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class _Blocks:
 
 
 class MaskedBatches(StoredBatches[MaskedTexts, MaskedBatch]):
-    """Blocks of text with an epoch's segments and hidden tokens, for a masked model (BERT).
+    """Blocks of text with an epoch's segments and masked tokens, for a masked model (BERT).
 
     The first `short_updates` of `max_steps` use short blocks, if the recipe has any. An example is
     the number of a block; short blocks come after all others.
@@ -130,15 +130,15 @@ class MaskedBatches(StoredBatches[MaskedTexts, MaskedBatch]):
         return int(self._masker.count(segments.num_text_tokens).sum())
 
     def read(self, rows: Indices, epoch: int) -> MaskedTexts:
-        """Returns blocks as segments, with their hidden tokens."""
+        """Returns blocks as segments, with their masked tokens."""
         blocks, found = self._find(rows)
         segments = blocks.reader.read(found, epoch)
-        return segments, self._masker.hide(segments, rows, epoch)
+        return segments, self._masker.mask(segments, rows, epoch)
 
     def collate(self, examples: MaskedTexts, lay_out: LayOut) -> MaskedBatch:
-        """Returns segments with hidden tokens as a batch."""
-        segments, hidden = examples
-        return collate_masked(segments, hidden, lay_out(segments.tokens.lengths))
+        """Returns segments with masked tokens as a batch."""
+        segments, masked = examples
+        return collate_masked(segments, masked, lay_out(segments.tokens.lengths))
 
     def make_dummy(self, count: int, length: int) -> MaskedTexts:
         """Returns `count` inputs of this length."""
@@ -151,7 +151,7 @@ class MaskedBatches(StoredBatches[MaskedTexts, MaskedBatch]):
             np.full(count, length - 2),
             np.zeros(count, dtype=np.bool_) if self._long.reader.has_pairs else None,
         )
-        return segments, self._masker.hide(segments, np.arange(count), 0)
+        return segments, self._masker.mask(segments, np.arange(count), 0)
 
 
 class CausalBatches(StoredBatches[Ragged, TextBatch]):
@@ -174,7 +174,7 @@ class CausalBatches(StoredBatches[Ragged, TextBatch]):
 
 
 class DenoisingBatches(StoredBatches[DenoisingTexts, TranslationBatch]):
-    """Blocks of text with an epoch's hidden spans, and the original text (BART).
+    """Blocks of text with an epoch's masked spans, and the original text (BART).
 
     The network and the loss are a translator's: `measure_translation` takes these batches.
     """
@@ -202,7 +202,7 @@ class DenoisingBatches(StoredBatches[DenoisingTexts, TranslationBatch]):
         return len(self._reader.read_targets(examples).tokens)
 
     def read(self, rows: Indices, epoch: int) -> DenoisingTexts:
-        """Returns texts with hidden spans, and the original texts."""
+        """Returns texts with masked spans, and the original texts."""
         return self._reader.read(rows, epoch)
 
     def collate(self, examples: DenoisingTexts, lay_out: LayOut) -> TranslationBatch:

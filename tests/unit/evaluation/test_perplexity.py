@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from mtkit.evaluation.perplexity import (
-    HiddenText,
+    MaskedPredictions,
     PredictedText,
     evaluate_text,
-    measure_hidden,
+    measure_masked_text,
     measure_text,
 )
 from mtkit.recipe.evaluation import Evaluation, Significance
@@ -80,18 +80,18 @@ def test_no_text_is_our_own_fault() -> None:
 
 def test_hidden_tokens_are_counted_over_all_blocks() -> None:
     # Four of five right; the five have a chance of 1 in 2, 2, 8, 8 and 8: 2^11 in all.
-    text = HiddenText(
+    text = MaskedPredictions(
         log_probabilities=np.array([-2 * math.log(2.0), -9 * math.log(2.0)]),
         num_right=np.array([2, 2]),
-        num_hidden=np.array([2, 3]),
+        num_masked=np.array([2, 3]),
         share=0.15,
         context_tokens=64,
     )
-    accuracy, perplexity = measure_hidden(text)
+    accuracy, perplexity = measure_masked_text(text)
     assert (accuracy.name, accuracy.value) == ("masked accuracy", 80.0)
-    assert perplexity.name == "perplexity per hidden token"
+    assert perplexity.name == "perplexity per masked token"
     assert perplexity.value == pytest.approx(2.0 ** (11 / 5))
-    assert accuracy.signature.startswith("hidden:5|share:0.15|blocks:2|context:64|")
+    assert accuracy.signature.startswith("masked:5|share:0.15|blocks:2|context:64|")
     evaluated = evaluate_text("model", "set", text, Evaluation())
     first, second = evaluated.systems[0].scores
     assert first.higher_is_better
@@ -105,4 +105,4 @@ def test_hidden_tokens_are_counted_over_all_blocks() -> None:
 def test_no_block_has_no_score() -> None:
     nothing = np.zeros(0, np.int64)
     with pytest.raises(ValueError, match="no text"):
-        measure_hidden(HiddenText(np.zeros(0), nothing, nothing, 0.15, 64))
+        measure_masked_text(MaskedPredictions(np.zeros(0), nothing, nothing, 0.15, 64))

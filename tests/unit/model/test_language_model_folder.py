@@ -104,7 +104,7 @@ def test_whether_it_tells_pairs_is_kept(tmp_path: Path, tokenizer: SubwordTokeni
     ("objective", "title", "task", "num_layers", "printed"),
     [
         ("causal-lm", "a causal language model of en", "text-generation", 2, "log-probability: -"),
-        ("masked-lm", "a masked language model of en", "fill-mask", 3, "hidden: ['"),
+        ("masked-lm", "a masked language model of en", "fill-mask", 3, "masked: ['"),
     ],
 )
 def test_its_card_says_what_it_is_and_what_it_says_works(

@@ -203,7 +203,7 @@ def test_a_denoising_update_writes_the_text_of_its_blocks_once(tiny_run_of, pack
     mask = data.tokenizer.source_vocabulary.ids["<mask>"]
     plan = batches.plan_epoch(0)
     assert sorted(np.concatenate(plan[:]).tolist()) == list(range(len(data.train)))
-    num_hidden = num_tokens = 0
+    num_masked = num_tokens = 0
     for position in range(len(plan)):
         update = batches.update(0, position, 128)
         # The bounds of sentences inside a block are left out.
@@ -230,11 +230,11 @@ def test_a_denoising_update_writes_the_text_of_its_blocks_once(tiny_run_of, pack
                 seen = source[source != mask].tolist()
                 left = iter(wanted.tolist())
                 assert all(token in left for token in seen), "what is seen keeps its order"
-                num_hidden += len(wanted) - len(seen)
+                num_masked += len(wanted) - len(seen)
                 num_tokens += len(wanted) - 1
                 written.append(wanted.tolist())
         assert sorted(written) == sorted(blocks)
-    assert num_hidden / num_tokens == pytest.approx(0.3, abs=0.01)
+    assert num_masked / num_tokens == pytest.approx(0.3, abs=0.01)
 
 
 def test_the_denoising_loss_is_that_of_each_text_alone(tiny_run_of) -> None:
@@ -275,5 +275,5 @@ def test_a_denoising_models_development_loss_hangs_on_no_seed(tiny_run_of) -> No
     assert first.score == -first.metrics["loss"]
     assert set(first.metrics) == {"loss", "nll", "perplexity"}
     assert first.metrics["perplexity"] == pytest.approx(np.exp(first.metrics["nll"]))
-    assert list(first.samples[0]) == ["hidden", "reference", "filled"]
-    assert "<mask>" in first.samples[0]["hidden"]
+    assert list(first.samples[0]) == ["masked", "reference", "filled"]
+    assert "<mask>" in first.samples[0]["masked"]

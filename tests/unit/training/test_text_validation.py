@@ -83,7 +83,7 @@ def test_a_masked_model_is_measured_on_the_same_draws_whatever_the_seed(run, tin
     assert set(first.scores) == {"masked_accuracy", "next_sentence_accuracy"}
     assert first.metrics["perplexity"] == pytest.approx(math.exp(first.metrics["nll"]))
     for sample in first.samples:
-        assert list(sample) == ["hidden", "reference", "filled"]
+        assert list(sample) == ["masked", "reference", "filled"]
         assert "<mask>" not in sample["reference"]
 
 
@@ -104,7 +104,7 @@ def test_what_a_masked_model_is_measured_by(run) -> None:
         data.dev, data.dev_documents, words=(1 << 32,), max_tokens=64, next_sentence=True
     )
     read = reader.read(rows, 0)
-    hidden = validator._masker.hide(read, rows, 0)
+    hidden = validator._masker.mask(read, rows, 0)
     is_seven = (hidden.outputs == 7).mean()
     is_random = read.is_random.mean()
     assert metrics["masked_accuracy"] == pytest.approx(100 * is_seven)

@@ -41,7 +41,7 @@ def texts(sizes: list[int]) -> Ragged:
 
 
 def read_spans(source: list[int], size: int) -> list[tuple[int, int, int]]:
-    """Returns where `<mask>`s stood in a text: a first token, hidden tokens, `<mask>`s there."""
+    """Returns where `<mask>`s stood in a text: a first token, masked tokens, `<mask>`s there."""
     assert source[-1] == EOS
     spans, first, num_masks = [], 0, 0
     for token in [*source[:-1], FIRST + size]:
@@ -71,9 +71,9 @@ def test_a_share_of_each_text_gives_way_to_masks(sizes, share, mean_span, epoch)
     assert len(corrupted) == len(sizes)
     for size, source in zip(sizes, corrupted.to_lists(), strict=True):
         spans = read_spans(source, size)
-        num_hidden = sum(hidden for _, hidden, _ in spans)
-        assert num_hidden == min(max(round(size * share), 1), size)
-        assert sum(masks for *_, masks in spans) <= num_hidden
+        num_masked = sum(hidden for _, hidden, _ in spans)
+        assert num_masked == min(max(round(size * share), 1), size)
+        assert sum(masks for *_, masks in spans) <= num_masked
         assert len(source) <= size + 1
 
 

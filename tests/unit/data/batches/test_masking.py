@@ -1,9 +1,9 @@
-"""Hidden tokens: how many, which, and what takes their place."""
+"""Masked tokens: how many, which, and what takes their place."""
 
 import numpy as np
 import pytest
 
-from mtkit.data.batches.masking import HiddenTokens, TokenMasker
+from mtkit.data.batches.masking import MaskedTokens, TokenMasker
 from mtkit.data.batches.ragged import Ragged
 from mtkit.data.batches.segments import Segments
 from mtkit.errors import MtkitError
@@ -28,9 +28,9 @@ def masker(**keys: float) -> TokenMasker:
     return TokenMasker(Masking(**keys), mask_token=MASK, pieces=PIECES, words=(1,))
 
 
-def hide(sizes: list[int], *, epoch: int = 0, rows=None, **keys: float) -> HiddenTokens:
+def hide(sizes: list[int], *, epoch: int = 0, rows=None, **keys: float) -> MaskedTokens:
     numbers = np.arange(len(sizes)) if rows is None else np.array(rows)
-    return masker(**keys).hide(one_segment(sizes), numbers, epoch)
+    return masker(**keys).mask(one_segment(sizes), numbers, epoch)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_what_is_hidden_depends_on_seed_epoch_and_block_alone() -> None:
     assert part.inputs.reshape(3, 52).tolist() == cut
     assert hide([50] * 8, epoch=1).inputs.tolist() != whole.inputs.tolist()
     other = TokenMasker(Masking(), mask_token=MASK, pieces=PIECES, words=(2,))
-    again = other.hide(one_segment([50] * 8), np.arange(8), 0)
+    again = other.mask(one_segment([50] * 8), np.arange(8), 0)
     assert again.inputs.tolist() != whole.inputs.tolist()
 
 
@@ -124,7 +124,7 @@ def test_random_pieces_are_ordinary_ones_of_the_vocabulary() -> None:
                 TokenMasker.of(Masking(), tokenizer, words=(1,))
             continue
         found = TokenMasker.of(Masking(mask=0.0, random=1.0), tokenizer, words=(1,))
-        hidden = found.hide(one_segment([30] * 500), np.arange(500), 0)
+        hidden = found.mask(one_segment([30] * 500), np.arange(500), 0)
         drawn = set(hidden.inputs[hidden.indices].tolist())
         vocabulary = tokenizer.source_vocabulary
         special = {0, 1, 2, 3, vocabulary.id_of("<mask>")}
