@@ -1,4 +1,4 @@
-r"""Times mtkit's COMET beside unbabel-comet's at XLM-R-large's shape, both in fp32, in one run.
+r"""Times mtkit's COMET and unbabel-comet's at XLM-R-large's shape, both in fp32, in one run.
 
     python -m venv comet && comet/bin/pip install unbabel-comet
     python benchmarks/comet_speed.py FOLDER --python comet/bin/python --source FILE \

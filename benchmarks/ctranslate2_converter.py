@@ -96,7 +96,7 @@ def write_own(folder: Path, like: Path, norm: Literal["pre", "post"]) -> None:
 
 
 def convert(name: str, model: Path, converter: str, lines: list[str]) -> str:
-    """Returns how a converter's folder does beside mtkit's export, or why there is none."""
+    """Returns how a converter's folder does compared with mtkit's export, or why there is none."""
     loaded = load_model_folder(model)
     theirs, converted, ours = (model.parent / each for each in ("theirs", "converted", "ours"))
     for each in (theirs, converted, ours):

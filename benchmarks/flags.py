@@ -4,7 +4,7 @@
 
 DATA holds real text by the names below. Without references flags have only the source, and three
 kinds of lines are flagged: references of test sets, which are good translations; the outputs of
-WMT17's 16 English-German systems, beside the German reference, since the English source isn't among
+WMT17's 16 English-German systems, with the German reference, since the English source isn't among
 those files (so `copied` is left out there); and references with a fault planted in each line that
 can have it. Prints tables: lines that have each flag, in percent, by kind. Thresholds are the
 defaults; the model's own flags, `unlikely` and `poorly covered`, aren't measured.
@@ -145,7 +145,7 @@ def main() -> None:
     for path in sorted(folder.glob("newstest2017.*.gz")):
         name = path.name.split(".")[1]
         systems[name] = list(zip(reference, read(path), strict=True))
-    # German beside German is alike.
+    # German and German are alike.
     others = tuple(name for name in _FILE_FLAGS if name != "copied")
     results = {name: flag(rows, "-de", others) for name, rows in systems.items()}
     # They have equally many lines.
@@ -153,7 +153,7 @@ def main() -> None:
     results["all"] = {name: fmean(each[name] for each in results.values()) for name in names}
     sizes = {name: len(rows) for name, rows in systems.items()}
     sizes["all"] = sum(sizes.values())
-    print("\nWMT17's systems, beside the reference:")
+    print("\nWMT17's systems, compared with the reference:")
     print_table(results, sizes)
     facts["systems"] = results
 

@@ -1,4 +1,4 @@
-"""Perplexity of a trained causal language model, beside KenLM on the same lines and pieces.
+"""Perplexity of a trained causal language model, compared with KenLM on the same lines and pieces.
 
     python benchmarks/language_model_peers.py WORKSPACE --environments E --data DATA [--json FILE]
 

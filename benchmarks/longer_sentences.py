@@ -107,7 +107,7 @@ def main() -> None:
 def score(
     hypotheses: list[str], references: list[str], indices: list[int]
 ) -> tuple[float, float, float]:
-    """Returns BLEU, chrF2, and how long the translations are beside the references."""
+    """Returns BLEU, chrF2, and how long the translations are compared with the references."""
     ours, theirs = [hypotheses[each] for each in indices], [[references[each] for each in indices]]
     bleu = sacrebleu.corpus_bleu(ours, theirs)
     return bleu.score, sacrebleu.corpus_chrf(ours, theirs).score, bleu.sys_len / bleu.ref_len

@@ -1,10 +1,10 @@
-"""Tags put back through word alignments, beside Bergamot's way and plain proportional positions.
+"""Tags put back through word alignments, by Bergamot's way, and by proportional positions.
 
 python benchmarks/markup.py tags DATA [--sentences N]   inline tags placed by the gold alignments
 python benchmarks/markup.py tags DATA --model MODEL     by those of models, of either pair of
                                                         languages; in running text, too
 python benchmarks/markup.py pages FOLDER                pages of HTML: the DOM but for text
-python benchmarks/markup.py speed MODEL < lines.txt     lines with markup beside bare lines
+python benchmarks/markup.py speed MODEL < lines.txt     lines with markup compared with bare lines
 """
 
 import argparse
@@ -369,7 +369,7 @@ _PARSER = lxml_html.HTMLParser(encoding="utf-8", huge_tree=True)
 def measure_speed(
     model: Path, engine: Engine, beam_size: int, rounds: int, *, by_clock: bool
 ) -> None:
-    """Prints how fast lines with markup are beside bare ones.
+    """Prints how fast lines with markup are compared with bare ones.
 
     For CPU time all of it runs in this process; for wall time in several, as in the command.
     """

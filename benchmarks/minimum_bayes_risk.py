@@ -6,7 +6,7 @@
 
 CANDIDATES is what the first command prints. The second prints milliseconds of CPU time per line by
 metric and kind of utility, the share of lines with the choice of exact utilities, and with
-`--reference` BLEU and chrF of the choices, beside those of the most probable candidates.
+`--reference` BLEU and chrF of the choices, compared with those of the most probable candidates.
 
 With `--environments`, made by `peers/make_environments.sh E fastchrf mbrs`, it also prints times of
 fastchrf, the package of reference aggregation's authors (arXiv 2402.04251), and of mbrs, and how

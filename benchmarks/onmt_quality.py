@@ -1,4 +1,4 @@
-"""Trains OpenNMT-py on a prepared workspace's pieces and translates with it, beside mtkit's run.
+"""Trains OpenNMT-py on a prepared workspace's pieces and translates with it.
 
     python benchmarks/onmt_quality.py train RECIPE WORKSPACE FOLDER --environments E --updates N
     python benchmarks/onmt_quality.py translate RECIPE WORKSPACE FOLDER --environments E \

@@ -139,7 +139,7 @@ def show_filters(folder: Path, num_pairs: int) -> None:
 
 
 def compare_encoding(folder: Path, num_workers: int) -> None:
-    """Prints the speed of tokenising and storing beside SentencePiece's bare encoding."""
+    """Prints the speed of tokenising and storing compared with SentencePiece's bare encoding."""
     data = folder / "run" / "data"
     recipe = load_recipe(str(folder / "scale.toml"), [])
     preparation = Preparation(recipe, data, LocalExecutor(num_workers))

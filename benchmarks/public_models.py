@@ -1,4 +1,4 @@
-"""Public translators imported, beside transformers itself: tokens, logits, outputs, time, memory.
+"""Imported public translators and transformers: tokens, logits, outputs, time, memory.
 
     python benchmarks/public_models.py tokens DATA FOLDER [--lines 5000]
     python benchmarks/public_models.py shape DATA FOLDER [--lines 8]

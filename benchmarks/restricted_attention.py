@@ -1,4 +1,4 @@
-"""Restricted self-attention beside full attention, by length of text: time and memory.
+"""Restricted self-attention compared with full attention, by length of text: time and memory.
 
     python benchmarks/restricted_attention.py [--window 16 64] [--lengths 64 128 ...] [--json FILE]
 

@@ -1,4 +1,4 @@
-"""Throughput and latency of `mtkit serve` under load, beside others on the same lines.
+"""Throughput and latency of `mtkit serve` under load, compared with others on the same lines.
 
     python benchmarks/serve_load.py --model FOLDER --source FILE [--callers 1 8 64 256]
     python benchmarks/serve_load.py --model FOLDER --source FILE --beside libretranslate \

@@ -83,7 +83,7 @@ def serve(folder: Path, log: Path) -> Iterator[tuple[str, subprocess.Popen[bytes
 
 
 async def learn(caller: Caller, name: str) -> None:
-    """Asks for all texts, so that a model's own answers are known: alone, and beside others."""
+    """Asks for each text, alone and in a batch: these are the model's own answers."""
     answers = caller.expected[name] = {}
     chance = random.Random(1)
     for texts, form in (

@@ -1,4 +1,4 @@
-"""Measures paired bootstrap tests of many systems, from files to p-values, beside sacreBLEU's own.
+"""Times paired bootstrap tests of many systems, from files to p-values, and sacreBLEU's own.
 
 python benchmarks/significance_speed.py [--systems N] [--lines N] [--resamples N] [--jobs N]
 

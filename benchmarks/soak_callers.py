@@ -43,7 +43,7 @@ class Caller:
         lines: Short texts that callers may send.
         long_lines: Long ones.
         pages: The short ones as HTML.
-        expected: By model, the answers to each text, alone and beside others: a near-tie has
+        expected: By model, the answers to each text, alone and in a batch: a near-tie has
             several.
         model: Name of the model that answers what is asked now.
         changed_at: When it was changed last; infinity while it is being changed.

@@ -1,4 +1,4 @@
-"""Training speed of a language model, beside transformers' Trainer on the same blocks.
+"""Training speed of a language model, compared with transformers' Trainer on the same blocks.
 
     python benchmarks/trainer_speed.py WORKSPACE ENVIRONMENT [--rounds 2] [--updates 20]
 

@@ -23,7 +23,7 @@ _PARTS = (
 _COMMANDS = {
     "every step": 0.0, "prepare": 1.0, "train": 2.5, "average": 4.2, "export": 5.0, "score": 6.0
 }  # fmt: skip
-"""Rows beside which the commands are."""
+"""Rows next to which the commands are."""
 _ROW, _TOP, _LEFT, _NAME_END = 0.62, 4.1, 1.95, 1.2
 """Inches: height of a part, middle of the first, left edge of the parts, right one of commands."""
 

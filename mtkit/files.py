@@ -96,7 +96,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 def writing_atomically(path: Path, *, folder: Path | None = None) -> Iterator[IO[bytes]]:
     """Yields a stream whose bytes replace a file when the block succeeds; see `write_atomically`.
 
-    The draft is beside the file, or in a folder of the same file system. A device or a pipe isn't
+    The draft is next to the file, or in a folder of the same file system. A device or a pipe isn't
     replaced: the bytes go into it.
     """
     stays = _is_special(path)

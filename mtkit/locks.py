@@ -14,7 +14,7 @@ _CANT_LOCK = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 def locked(path: Path, *, waits: bool = True, is_shared: bool = False) -> Iterator[bool]:
     """Keeps out others who lock the same path while the block runs; not reentrant.
 
-    The lock is on a hidden file beside the path, which exists only while it is locked; the path's
+    The lock is on a hidden file next to the path, which exists only while it is locked; the path's
     folder must exist. The system releases the lock when the process ends, however it ends. Yields
     whether the lock is held: False if the system or the file system has no locks. Raises
     BlockingIOError if another holder has it and `waits` is False. With `is_shared` any number of

@@ -1,6 +1,6 @@
 """The listing of a folder in an object store, and atomic uploads to it.
 
-New files are uploaded under their names, changed ones beside them; then the listing, which has each
+New files are uploaded under their names, changed ones next to them. Then the listing, with each
 file's size and SHA-256, is replaced, and only then the changed files. So the objects of a listing
 are there at any moment, and a reader checks each file against it.
 """
@@ -37,7 +37,7 @@ class Entry:
     Attributes:
         sha256: Empty in a folder without a listing.
         version: The store's, in a folder without a listing.
-        is_pending: Whether its content is still beside its name.
+        is_pending: Whether its content is still next to its name.
     """
 
     size: int

@@ -1,7 +1,7 @@
 """Trains OpenNMT-py for the benchmark: `onmt_train` itself, with a clock around its updates.
 
 Its own log counts real tokens too, of the target with `</s>` (`Statistics.n_words` leaves padding
-out); here the very batches are counted, over whole updates, and memory and padding beside.
+out); here the very batches are counted, over whole updates, and memory and padding, too.
 """
 
 import json

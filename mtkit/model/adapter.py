@@ -1,4 +1,4 @@
-"""An adapter: LoRA's weights as a small folder beside the base model (arXiv 2106.09685).
+"""An adapter: LoRA's weights as a small folder next to the base model (arXiv 2106.09685).
 
 A model folder with two files instead of `model.safetensors`:
 

@@ -24,7 +24,7 @@ _OTHER_SIDE = {"source": "target", "target": "source"}
 
 @dataclass(frozen=True)
 class Run:
-    """A recipe and its workspace; runs derived from it lie beside it."""
+    """A recipe and its workspace; runs derived from it are next to it."""
 
     recipe: Recipe
     workspace: Workspace
@@ -102,7 +102,7 @@ class Run:
         return self.recipe.model_dump(mode="json", exclude_none=True)
 
     def _derive(self, suffix: str, tables: dict[str, Any]) -> "Run":
-        """Returns the run of changed tables, beside this one."""
+        """Returns the run of changed tables, next to this one."""
         name = self.recipe.name
         tables["name"] = f"{name}-{suffix}"
         root = self.workspace.root.absolute()

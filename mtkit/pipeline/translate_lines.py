@@ -1,6 +1,6 @@
 """Translates a file of lines of any size for `mtkit translate`, in blocks.
 
-Each block's translation is a file in a folder beside the output until all are there, so that
+Each block's translation is a file in a folder next to the output until all are there, so that
 several commands share the work, and a killed one continues.
 """
 

@@ -83,7 +83,7 @@ class TranslationFiles:
     def _write_text(
         self, sources: Sequence[str], references: Sequence[Sequence[str]], hypotheses: bytes
     ) -> TranslatedTestSet:
-        """Writes sources and references beside the hypotheses; returns all three."""
+        """Writes sources and references next to the hypotheses; returns all three."""
         for path in self._list_references()[len(references) :]:
             path.unlink()
         paths = map(self._find_reference, itertools.count())

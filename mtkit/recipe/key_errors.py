@@ -123,7 +123,7 @@ def list_keys(section: str, known: Sequence[str]) -> str:
 
 
 def known_keys(section: type[BaseModel], location: Sequence[int | str]) -> list[str]:
-    """Returns the keys that may stand beside the one at a location in a section's tables."""
+    """Returns the keys that can be combined with the one at a location in a section's tables."""
     schema = _schema_of(section)
     definitions = schema.get("$defs", {})
     sections = [schema]
@@ -160,7 +160,7 @@ def _describe(fault: Mapping[str, Any], known: list[str]) -> str:
             message = str(fault["msg"]).removeprefix("Value error, ")
         case "extra_forbidden":
             message = (
-                f"'{last}' can't be combined with the keys beside it, which are of another kind"
+                f"'{last}' can't be combined with the keys next to it, which are of another kind"
                 if last in known
                 else f"unknown key '{last}'{suggest(last, known)}{_ADVICE.get(last, '')}"
             )

@@ -163,7 +163,7 @@ def dump_recipe(recipe: Recipe) -> str:
 def shipped_recipes() -> dict[str, Path]:
     """Returns the path of each recipe that ships with mtkit, by name."""
     package = Path(__file__).parents[1]
-    # In a wheel the recipes lie inside the package, in a checkout beside it.
+    # In a wheel the recipes are inside the package, in a checkout next to it.
     for folder in (package / "recipes", package.parent / "recipes"):
         paths = sorted(folder.glob("*/*.toml"))
         if paths:

@@ -219,7 +219,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
 
 def write_facts(folder: Path, checkpoint: Checkpoint) -> None:
-    """Writes a checkpoint's metadata beside its tensor files."""
+    """Writes a checkpoint's metadata next to its tensor files."""
     facts = {"format_version": FORMAT_VERSION, **asdict(checkpoint)}
     del facts["folder"]
     if not checkpoint.state.loss_scale:

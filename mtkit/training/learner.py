@@ -82,7 +82,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 def freeze(model: nn.Module, parts: Sequence[FrozenPart], lora: Lora | None = None) -> None:
     """Freezes the weights of these parts and no others.
 
-    With LoRA all of the network's own weights are frozen, except those that learn beside its
+    With LoRA all of the network's own weights are frozen, except those that learn together with its
     matrices.
     """
     frozen = list_frozen(model, parts) if lora is None else _list_base(model, lora)
@@ -279,7 +279,7 @@ class Learner(Generic[Network_co]):
     def as_translated(self) -> Iterator[None]:
         """Merges LoRA's updates into the weights while the block runs, as in the released model.
 
-        That isn't bit-identical to updates beside the weights.
+        That isn't bit-identical to separate updates.
         """
         with self.as_released(), ExitStack() as merging:
             for part in self.model.modules():

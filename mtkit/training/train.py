@@ -209,7 +209,7 @@ def is_trained_without_checkpoints(recipe: Recipe, workspace: Workspace) -> bool
     record = ModelRecord.read(workspace)
     if record.training is None:
         raise MtkitError(
-            f"{workspace.model} has no checkpoints beside it, and it was made by an unreleased "
+            f"{workspace.model} has no checkpoints next to it, and it was made by an unreleased "
             "mtkit, which didn't record its training",
             "to train again, remove the model first; to use it, run `mtkit translate`",
         )

@@ -1,4 +1,4 @@
-"""Word alignments beside a corpus: a file with a line `0-0 1-2` for each pair.
+"""Word alignments next to a corpus: a file with a line `0-0 1-2` for each pair.
 
 Pharaoh's format, which fast_align, eflomal and others write: the numbers of a source and a target
 word, from 0, where words are separated by spaces or tabs.

@@ -298,7 +298,7 @@ class _RunReader(_Reader):
         return self._fields.get(index)
 
     def _match_fields(self, index: int) -> None:
-        """Finds the last run of each field that begins in a run or a later one beside it."""
+        """Finds the last run of each field that begins in a run or a later one next to it."""
         opened: list[tuple[int, list[str]]] = []
         unsuited: set[int] = set()
         while self.tokens[index].kind != "close":

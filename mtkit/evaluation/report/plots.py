@@ -184,7 +184,7 @@ def draw_gains(comparison: SystemComparison) -> str:
 
 
 def shorten_name(name: str) -> str:
-    """Returns a name that fits beside a plot: the start and end of a long one."""
+    """Returns a name that fits next to a plot: the start and end of a long one."""
     if len(name) <= _MAX_LABEL_CHARACTERS:
         return name
     half = (_MAX_LABEL_CHARACTERS - 1) // 2

@@ -42,7 +42,7 @@ class SourceFolder:
 
     Attributes:
         root: Folder that its files must be in after resolving links; the hub's cache keeps them
-            beside the folder.
+            next to the folder.
         origin: Its name, for messages and the card.
     """
 

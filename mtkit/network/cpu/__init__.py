@@ -1,1 +1,1 @@
-"""Faster CPU code, each behind a switch in the plain code beside it."""
+"""Faster CPU code, each behind a switch in the plain code next to it."""

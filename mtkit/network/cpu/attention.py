@@ -63,7 +63,7 @@ def _lengthen(
 def _to_bias(is_visible: Tensor, num_heads: int, dtype: torch.dtype) -> Tensor:
     """Returns a bias on scores that broadcasts to [batch * heads, queries, memory]."""
     bias = torch.zeros(is_visible.shape, dtype=dtype)
-    # Halved: with a score beside it the lowest fp16 number would be -inf.
+    # Halved: with a score next to it the lowest fp16 number would be -inf.
     bias.masked_fill_(~is_visible, torch.finfo(dtype).min / 2)
     if is_visible.shape[0] == 1:
         return bias[0]
