@@ -126,7 +126,7 @@ def test_the_ending_tells_the_format(name: str, kind: str) -> None:
          "data.train.0.source_column: expected a name in quotes or a number, 1 or more, found "
          "true"),
         ('{path="a.tsv", source="a.en"}',
-         "data.train.0.source: 'source' can't be combined with the keys beside it, which are of "
+         "data.train.0.source: 'source' can't be combined with the keys next to it, which are of "
          "another kind"),
         ('{path="a.tsv", source_colum=1}',
          "data.train.0.source_colum: unknown key 'source_colum' (did you mean 'source_column'?)"),

@@ -311,7 +311,7 @@ def test_a_data_sets_folder_starts_from_data_root(project: Path) -> None:
 def test_a_key_of_another_kind_is_no_unknown_one(project: Path) -> None:
     message = fault_of("training.schedule={kind='cosine', peak=1e-3, factor=2.0}")
     assert message.endswith(
-        "training.schedule.factor: 'factor' can't be combined with the keys beside it, which are "
+        "training.schedule.factor: 'factor' can't be combined with the keys next to it, which are "
         "of another kind"
     )
 
