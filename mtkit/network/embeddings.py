@@ -20,7 +20,8 @@ def sinusoids(
     num_positions: int, d_model: int, kind: Sinusoids = "interleaved"
 ) -> Float[Tensor, "num_positions d_model"]:
     """Returns the sines and cosines of `make_sinusoids`."""
-    return torch.from_numpy(make_sinusoids(num_positions, d_model, kind))
+    # Not `from_numpy`, which ignores the default device.
+    return torch.tensor(make_sinusoids(num_positions, d_model, kind))
 
 
 class SinusoidalPositions(nn.Module):

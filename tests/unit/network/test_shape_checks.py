@@ -47,6 +47,6 @@ def test_a_cache_s_fields_are_checked() -> None:
 
 
 def test_results_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "from_numpy", lambda _: torch.zeros(3))
+    monkeypatch.setattr(torch, "tensor", lambda _: torch.zeros(3))
     with pytest.raises(jaxtyping.TypeCheckError, match="return value"):
         sinusoids(3, 4)
