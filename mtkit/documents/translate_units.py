@@ -142,7 +142,7 @@ def write_checked(
     # Bisects wrong units until single ones are left.
     wrong: set[int] = set()
     pending = deque([(0, len(groups))])
-    max_checks = max(_MIN_CHECKS, _MAX_CHECKED // len(text))
+    max_checks = max(_MIN_CHECKS, _MAX_CHECKED // max(1, len(text)))
     while pending:
         # All parts are halved before any is again: what is left at the limit is small.
         first, last = pending.popleft()
