@@ -14,6 +14,7 @@ from mtkit.llm.settings import LlmSettings, read_llm_settings
 from mtkit.model.alignment_head import has_alignments
 from mtkit.model.config import read_config, read_settings
 from mtkit.recipe.inference import Inference
+from mtkit.serving.backoff import Backoff
 from mtkit.serving.fair_queue import (
     FairQueue,
     Job,
@@ -36,11 +37,8 @@ ChooseSettings = Callable[[Path], Inference]
 
 _MIN_LINES_PER_THREAD = 4
 """Fewer aren't split: searched one by one they take a third longer."""
-_MAX_RESTART_SECONDS = 30.0
 _STABLE_SECONDS = 60.0
-_MAX_FAILURES = 4
-"""Consecutive processes that fail or die within `_STABLE_SECONDS`, without an answer, before
-restarts are delayed."""
+"""A process that dies sooner, without an answer, has failed."""
 
 
 def own_settings(folder: Path) -> Inference:
@@ -122,8 +120,7 @@ class ModelService:
         self._watching: asyncio.Task[None] | None = None
         self._batches: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._num_failures = 0
-        self._failed_at = 0.0
+        self._backoff = Backoff()
         self._is_closed = False
         self._is_reloading = False
         self._has_answered = self._is_trying = False
@@ -158,7 +155,7 @@ class ModelService:
             return []
         loop = asyncio.get_running_loop()
         self.used_at = loop.time()
-        if self._worker is None and self._num_failures >= _MAX_FAILURES:
+        if self._worker is None and self._backoff.is_delaying:
             raise busy(f"{self.model.name} can't be loaded at present", 30)
         job = Job(requests)
         try:
@@ -191,7 +188,7 @@ class ModelService:
             OSError: Likewise.
         """
         while self._worker is None and not self._is_closed:
-            if self._seconds_to_wait():
+            if self._backoff.seconds_left:
                 raise MtkitError(f"{self.model.name}: its processes keep failing")
             loading = self._load()
             await asyncio.wait([loading])
@@ -262,21 +259,10 @@ class ModelService:
         try:
             self._take(await self._start_process(self.model))
         except (MtkitError, OSError):
-            self._note_failure()
+            self._backoff.note_failure()
             raise
         finally:
             self._loading = None
-
-    def _note_failure(self) -> None:
-        self._num_failures += 1
-        self._failed_at = asyncio.get_running_loop().time()
-
-    def _seconds_to_wait(self) -> float:
-        """Returns the seconds until the next try to load the model; 0 after few failures."""
-        if self._num_failures < _MAX_FAILURES:
-            return 0.0
-        seconds = min(2.0 ** (self._num_failures - _MAX_FAILURES + 1), _MAX_RESTART_SECONDS)
-        return max(0.0, self._failed_at + seconds - asyncio.get_running_loop().time())
 
     async def _start_process(self, model: ServedModel) -> WorkerProcess:
         max_bytes = int(self._settings.batch_memory_gib * (1 << 30))
@@ -300,9 +286,9 @@ class ModelService:
         self._metrics.restarts.labels(self.model.name).inc()
         is_stable = asyncio.get_running_loop().time() - started_at >= _STABLE_SECONDS
         if is_stable or self._has_answered:
-            self._num_failures = 0
+            self._backoff.reset()
         else:
-            self._note_failure()
+            self._backoff.note_failure()
         warn(f"{self.model.name}: its process {how}; another is started")
         self._start_soon()
 
@@ -314,7 +300,7 @@ class ModelService:
     async def _start_again(self) -> None:
         try:
             while self._worker is None:
-                await asyncio.sleep(self._seconds_to_wait())
+                await asyncio.sleep(self._backoff.seconds_left)
                 try:
                     await self._load()
                 except (MtkitError, OSError) as error:

@@ -145,17 +145,22 @@ def test_processes_that_die_again_and_again_are_started_with_pauses(
     run(act)
 
 
+def start_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the next processes take a moment to load their model."""
+    start = model_service.WorkerProcess.start
+
+    async def sleep_and_start(source: Any) -> Any:
+        await asyncio.sleep(0.05)
+        return await start(source)
+
+    monkeypatch.setattr(model_service.WorkerProcess, "start", sleep_and_start)
+
+
 def test_a_death_under_a_limit_of_memory_leaves_one_process(
     workers: type[FakeWorker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def act(context: ServerContext) -> None:
-        start = model_service.WorkerProcess.start
-
-        async def start_slowly(source: Any) -> Any:
-            await asyncio.sleep(0.05)
-            return await start(source)
-
-        monkeypatch.setattr(model_service.WorkerProcess, "start", start_slowly)
+        start_slowly(monkeypatch)
         for number in range(1, 4):
             workers.started[-1].die()
             await asyncio.sleep(0.01)
@@ -170,13 +175,7 @@ def test_a_load_goes_on_when_its_first_caller_leaves(
     workers: type[FakeWorker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def act(context: ServerContext) -> None:
-        start = model_service.WorkerProcess.start
-
-        async def start_slowly(source: Any) -> Any:
-            await asyncio.sleep(0.05)
-            return await start(source)
-
-        monkeypatch.setattr(model_service.WorkerProcess, "start", start_slowly)
+        start_slowly(monkeypatch)
         first, second = (asyncio.create_task(ask(context, text)) for text in "ab")
         await asyncio.sleep(0.02)
         first.cancel()
