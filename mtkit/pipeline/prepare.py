@@ -160,7 +160,8 @@ class TorchLanguageModels:
 
     def digest(self, folder: Path) -> str:
         """Returns a digest of the files in a model folder that determine its outputs."""
-        return digest_model(folder)
+        # `check` reports a missing folder.
+        return digest_model(folder) if folder.is_dir() else ""
 
     def open(self, folder: Path) -> "TorchLineScorer":
         """Returns a scorer of lines with the model in a folder."""

@@ -172,7 +172,7 @@ def _unequal(first: LineReader, other: LineReader) -> MtkitError:
 
 def _measure_lines(path: Location) -> NDArray[np.int64]:
     """Returns the length of each line in bytes."""
-    lengths = []
+    lengths = [np.zeros(0, np.int64)]
     with LineReader.open(path) as reader:
         while lines := reader.take(_LINES_AT_ONCE):
             lengths.append(np.fromiter(map(len, map(bytes.strip, lines)), np.int64, len(lines)))

@@ -103,6 +103,20 @@ def product_operations(_: torch.Size, left: torch.Size, right: torch.Size, **__:
     return 2 * left[0] * left[1] * right[1]
 
 
+@contextmanager
+def counting_operations() -> Iterator[FlopCounterMode]:
+    """Counts the operations of the products that torch makes while the block runs."""
+    with (
+        # Keys that fill a processor's vectors up are no cost of the network's.
+        pytest.MonkeyPatch.context() as patch,
+        FlopCounterMode(
+            display=False, custom_mapping={torch.ops.aten.addmm_: product_operations}
+        ) as counter,
+    ):
+        patch.setattr(cpu_attention, "find_softmax_width", lambda: 1)
+        yield counter
+
+
 @settings(max_examples=10)
 @given(model=models, source_length=st.integers(2, 9), target_length=st.integers(2, 9))
 def test_operations_are_what_torch_counts(
@@ -117,14 +131,7 @@ def test_operations_are_what_torch_counts(
         for length in (source_length, target_length)
     )
     batch = lay_out(*sides, [num_pairs])
-    with (
-        # Keys that fill a processor's vectors up are no cost of the network's.
-        pytest.MonkeyPatch.context() as patch,
-        FlopCounterMode(
-            display=False, custom_mapping={torch.ops.aten.addmm_: product_operations}
-        ) as counter,
-    ):
-        patch.setattr(cpu_attention, "find_softmax_width", lambda: 1)
+    with counting_operations() as counter:
         measure_translation(network, batch, label_smoothing=0.1).loss.backward()
     per_token = count_operations(model, 11)
     attended = model.num_encoder_layers * source_length**2
@@ -149,13 +156,7 @@ def test_operations_of_a_decoder_alone_are_what_torch_counts(
         for each in (source_length, target_length)
     )
     batch = collate_joined(*sides, lay_out_side(np.full(num_pairs, length), [num_pairs]))
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        FlopCounterMode(
-            display=False, custom_mapping={torch.ops.aten.addmm_: product_operations}
-        ) as counter,
-    ):
-        patch.setattr(cpu_attention, "find_softmax_width", lambda: 1)
+    with counting_operations() as counter:
         measure_joined(CausalLanguageModel(model, 11), batch, label_smoothing=0.1).loss.backward()
     per_token = count_operations(model, 11)
     assert counter.get_total_flops() == num_pairs * (
@@ -178,13 +179,7 @@ def test_operations_of_language_models_are_what_torch_counts(
     num_texts = 3
     text = Ragged.of([[UNK] * (length - 1) + [EOS]] * num_texts)
     layout = lay_out_side(text.lengths, [num_texts])
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        FlopCounterMode(
-            display=False, custom_mapping={torch.ops.aten.addmm_: product_operations}
-        ) as counter,
-    ):
-        patch.setattr(cpu_attention, "find_softmax_width", lambda: 1)
+    with counting_operations() as counter:
         if objective == "causal-lm":
             causal = CausalLanguageModel(model, 11)
             sums = measure_causal(causal, collate_text(text, layout), label_smoothing=0.0)

@@ -16,7 +16,7 @@ from mtkit.data.sources import lines as lines_module
 from mtkit.data.sources.corpora import read_blocks
 from mtkit.data.sources.lines import LineReader, read_lines
 from mtkit.errors import MtkitError
-from mtkit.recipe.corpora import PairedFileCorpus
+from mtkit.recipe.corpora import FileCorpus, PairedFileCorpus
 
 
 def zstd(content: bytes) -> bytes:
@@ -230,3 +230,12 @@ def test_a_corpus_that_changes_while_it_is_read(tmp_path: Path) -> None:
         stream.write("c\td\n")
     with pytest.raises(MtkitError, match=r"a\.tsv: changed while it was being read"):
         list(blocks)
+
+
+def test_a_file_without_lines_against_one_with_some(tmp_path: Path) -> None:
+    (tmp_path / "a.en.gz").write_bytes(gzip.compress(b""))
+    (tmp_path / "a.de").write_bytes(b"eins\nzwei\n")
+    for first, other in (("a.en.gz", "a.de"), ("a.de", "a.en.gz")):
+        corpus = FileCorpus(source=tmp_path / first, target=tmp_path / other)
+        with pytest.raises(MtkitError, match="both must have the same number of lines"):
+            list(read_blocks(corpus))
