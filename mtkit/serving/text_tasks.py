@@ -106,9 +106,14 @@ def _restore_spaces(line: str, translation: Translation, rank: int) -> str:
 
 @dataclass(frozen=True)
 class Sentences:
-    """A question for a list of `Translation`, perhaps with alignments."""
+    """A question for a list of `Translation`, perhaps with alignments.
+
+    Attributes:
+        first_line: Number of the first sentence, for sampling.
+    """
 
     texts: list[str]
+    first_line: int = 1
     needs_alignments: bool = False
     are_program_strings: bool = False
 
@@ -202,7 +207,7 @@ class TranslateTexts:
         ]
         found: list[Translation] = []
         for first in range(0, len(sentences), _WINDOW):
-            found += ask(Sentences(sentences[first : first + _WINDOW]))
+            found += ask(Sentences(sentences[first : first + _WINDOW], first + 1))
         return join_translated_texts(lines, spans, found, self.route.target)
 
 
@@ -328,6 +333,7 @@ class _QuestionTranslator:
             raise too_many_sentences(self._num_sentences, self._max_sentences)
         question = Sentences(
             [each.text for each in requests],
+            first_line,
             needs_alignments=any(each.settings is not None for each in requests),
             are_program_strings=any(each.is_program_string for each in requests),
         )

@@ -126,6 +126,7 @@ class TextTranslation:
             return await self.translate_lines(
                 question.texts,
                 model_path,
+                first_line=question.first_line,
                 num_alternatives=num_alternatives,
                 refuses_lost=True,
             )
@@ -152,12 +153,15 @@ class TextTranslation:
         lines: Sequence[str],
         model_path: ModelPath,
         *,
+        first_line: int = 1,
         num_alternatives: int = 0,
         aligns: bool = False,
         are_program_strings: bool = False,
         refuses_lost: bool = False,
     ) -> list[Translation]:
         """Returns each line's translation along a path; the last model may align words.
+
+        Samples depend on the lines' numbers, from `first_line`.
 
         With `refuses_lost` a line that a large language model doesn't translate is an error, for
         texts whose response has no field for warnings.
@@ -167,7 +171,8 @@ class TextTranslation:
         texts = list(lines)
         for index, step in enumerate(model_path.steps):
             requests = [
-                step.make_request(text, number, sentence=0) for number, text in enumerate(texts, 1)
+                step.make_request(text, number, sentence=0)
+                for number, text in enumerate(texts, first_line)
             ]
             settings = None
             if num_alternatives:
@@ -270,6 +275,7 @@ class TextTranslation:
             return await self.translate_lines(
                 question.texts,
                 known.model_path,
+                first_line=question.first_line,
                 aligns=aligns,
                 are_program_strings=question.are_program_strings,
             )
