@@ -16,6 +16,7 @@ _HTML = re.compile(
     r"""|<(?P<meta>meta)[\s/](?:[^<>"']++|"[^"]*+"|'[^']*+')*+>""",
     re.IGNORECASE | re.DOTALL,
 )
+_HEAD_TAG = re.compile(r"<!--(?:.*?-->|.*+)|<head(?:\s[^<>]*+)?>(\s*+)", re.IGNORECASE | re.DOTALL)
 _PO_HEADER = re.compile(r'(?:\A|\n)msgid[ \t]++""\s++msgstr\s++((?:"(?:[^"\\\n]|\\.)*+"\s*+)++)')
 _CHARSET = re.compile(r"""charset\s*+=\s*+["']?+([A-Za-z0-9._:-]++)""", re.IGNORECASE)
 _HEAD = 65_536
@@ -38,18 +39,21 @@ class _Declaration(NamedTuple):
 
 
 class DocumentEncoding:
-    """A document's byte order mark, encoding by Python's name, and format."""
+    """A document's byte order mark, encoding by Python's name, format, and whether it is ASCII."""
 
-    def __init__(self, mark: bytes, name: str, form: str) -> None:
-        self._mark, self._name, self._form = mark, name, form
+    def __init__(self, mark: bytes, name: str, form: str, *, is_ascii: bool = False) -> None:
+        self._mark, self._name, self._form, self._is_ascii = mark, name, form, is_ascii
 
     def encode(self, text: str) -> bytes:
         """Returns a translation in this encoding.
 
-        A declared encoding that can't write the text is changed to UTF-8.
+        A declared encoding that can't write the text is changed to UTF-8. A page in ASCII that
+        declares none gets a declaration: without it browsers guess another.
         """
         if self._name == "utf-8" and not text.isascii():
             text = _declare_utf8(text, self._form)
+            if self._is_ascii and self._form == "html" and not self._mark:
+                text = _add_charset(text)
         return self._mark + text.encode(self._name)
 
 
@@ -61,7 +65,8 @@ def decode_document(content: bytes, form: str) -> tuple[str, DocumentEncoding]:
     """
     mark, name = find_byte_order_mark(content)
     try:
-        return content[len(mark) :].decode(name), DocumentEncoding(mark, name, form)
+        encoding = DocumentEncoding(mark, name, form, is_ascii=content.isascii())
+        return content[len(mark) :].decode(name), encoding
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, len(mark) + error.start) + 1
         head = content[:_HEAD].decode("latin-1")
@@ -115,3 +120,12 @@ def _declare_utf8(text: str, form: str) -> str:
         if encoding != "utf-8" and (encoding or form == "po"):
             text = f"{text[:start]}{'UTF-8' if label.isupper() else 'utf-8'}{text[end:]}"
     return text
+
+
+def _add_charset(text: str) -> str:
+    """Returns a page that declares UTF-8, if it has a head and declares nothing."""
+    heads = (tag for tag in _HEAD_TAG.finditer(text, 0, _HEAD) if tag[1] is not None)
+    tag = next(heads, None)
+    if tag is None or next(_list_metas(text), None) is not None:
+        return text
+    return f'{text[: tag.start(1)]}{tag[1]}<meta charset="utf-8">{text[tag.start(1) :]}'

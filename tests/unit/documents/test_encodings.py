@@ -120,6 +120,38 @@ def test_names_of_encodings_mean_what_they_mean_to_browsers(
     assert translate_content(page, "html", keep_text, LANGUAGES)[0].decode().endswith(f"x {text}")
 
 
+@pytest.mark.parametrize(
+    ("start", "wanted"),
+    [
+        ("<html><head><title>", '<html><head><meta charset="utf-8"><title>'),
+        (
+            "<!-- <head> -->\n<HEAD id=a>\n  <title>",
+            '<!-- <head> -->\n<HEAD id=a>\n  <meta charset="utf-8">\n  <title>',
+        ),
+    ],
+)
+def test_a_page_in_ascii_declares_the_encoding_of_its_translation(start: str, wanted: str) -> None:
+    page = f"{start}a</title></head><body><header>x</header></body></html>".encode()
+    translated = translate_content(page, "html", answer, LANGUAGES)[0]  # type: ignore[arg-type]
+    assert translated.decode().startswith(wanted)
+    read = html5lib.parse(translated, namespaceHTMLElements=False, transport_encoding=None)
+    assert "Äpfel – 苹果" in "".join(read.itertext())
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<p>a</p>",
+        "<header>a</header>",
+        '<head><meta charset="{{ c }}"></head><p>a',
+        "<!-- <head> --><p>a",
+    ],
+)
+def test_a_part_of_a_page_gets_no_declaration(page: str) -> None:
+    translated = translate_content(page.encode(), "html", answer, LANGUAGES)[0]  # type: ignore[arg-type]
+    assert translated.count(b"<meta") == page.count("<meta")
+
+
 def test_a_page_in_ascii_that_stays_so_keeps_its_declaration() -> None:
     page = b'<meta charset="us-ascii"><p>a dog</p>'
     assert translate_content(page, "html", keep_text, LANGUAGES)[0] == page
