@@ -86,9 +86,10 @@ class LocalExecutor(Executor):
     hint: str = "if it ran out of memory: --workers 1"
 
     @classmethod
-    def for_work(cls, seconds: float, num_items: int, *, hint: str) -> "LocalExecutor":
+    def for_work(cls, seconds: float, num_items: int) -> "LocalExecutor":
         """Returns an executor for so many seconds of work: at most a worker per CPU and item."""
         worthwhile = int(seconds / _MIN_SECONDS_PER_WORKER)
+        hint = "check whether the machine ran out of memory"
         return cls(max(1, min(count_cpus(), worthwhile, num_items)), hint)
 
     def run(

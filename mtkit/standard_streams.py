@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from mtkit.errors import MtkitError
+from mtkit.files import as_json_text
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -30,6 +31,12 @@ class _UnfailingFile(io.FileIO):
         except OSError:
             written = None
         return memoryview(data).nbytes if written is None else written
+
+
+def write_json(content: object) -> None:
+    """Writes JSON to stdout, in ASCII if stdout's encoding isn't a Unicode one."""
+    is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    sys.stdout.write(as_json_text(content, is_ascii=not is_unicode))
 
 
 def open_standard_streams() -> None:

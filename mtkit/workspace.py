@@ -1,13 +1,12 @@
 """The one folder that holds all a recipe produces; no other file knows its layout."""
 
-import json
 import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from mtkit.files import read_json, write_atomically
+from mtkit.files import as_json_text, read_json, write_atomically
 from mtkit.locks import locked
 from mtkit.programs import find_program
 
@@ -41,6 +40,11 @@ class Workspace:
         """Returns the workspace in a folder, by default `runs/<recipe name>`."""
         return cls(workspace if workspace is not None else Path("runs") / recipe_name)
 
+    @property
+    def has_checkpoints(self) -> bool:
+        """Whether a training has saved a checkpoint here."""
+        return any(self.checkpoints.glob("step-*"))
+
     def read_manifest(self) -> dict[str, Any]:
         """Returns what the stages have recorded so far; empty before the first."""
         if not self.manifest_file.exists():
@@ -55,8 +59,7 @@ class Workspace:
         self.root.mkdir(parents=True, exist_ok=True)
         with locked(self.manifest_file):
             manifest = {**self.read_manifest(), stage: entry}
-            text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
-            write_atomically(self.manifest_file, text)
+            write_atomically(self.manifest_file, as_json_text(manifest))
 
 
 def _environment() -> dict[str, str]:

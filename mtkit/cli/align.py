@@ -1,6 +1,5 @@
 """`mtkit align`: aligns the words of given translations."""
 
-import json
 import sys
 from typing import Annotated
 
@@ -44,7 +43,7 @@ def align(
         model = run.open()[1].model
     from mtkit.inference.learned_aligner import warn_too_long
     from mtkit.inference.streams.byte_lines import WarningPrinter
-    from mtkit.inference.streams.input_format import InputFormat, read_requests, replace_surrogates
+    from mtkit.inference.streams.input_format import InputFormat, as_json_line, read_requests
     from mtkit.pipeline.align import align as align_pairs
 
     reserved = {"alignment"} if as_json else ()
@@ -58,8 +57,7 @@ def align(
     for request, found in zip(requests, aligned, strict=True):
         pair = request.text, request.prefix
         if as_json:
-            content = {**(request.extra or {}), "alignment": found.as_json(*pair)}
-            line = replace_surrogates(json.dumps(content, ensure_ascii=False, allow_nan=False))
+            line = as_json_line(request, {"alignment": found.as_json(*pair)})
         else:
             line = found.as_pharaoh(*pair)
         sys.stdout.write(line + "\n")

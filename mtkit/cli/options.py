@@ -21,22 +21,18 @@ if TYPE_CHECKING:
     from mtkit.workspace import Workspace
 
 
-def declare_option(flag: str, metavar: str, meaning: str, short: str = "") -> Any:
+def declare_option(
+    flag: str, metavar: str, meaning: str, short: str = "", parser: Any = None
+) -> Any:
     """Returns an option whose help states its default in words."""
     flags = (flag, short) if short else (flag,)
-    return typer.Option(*flags, metavar=metavar, show_default=False, help=meaning)
+    return typer.Option(*flags, metavar=metavar, show_default=False, help=meaning, parser=parser)
 
 
 def declare_location(flag: str, metavar: str, meaning: str, short: str = "") -> Any:
     """Returns an option for a file or a folder on disk or in an object store."""
-    flags = (flag, short) if short else (flag,)
-    return typer.Option(
-        *flags,
-        metavar=metavar,
-        show_default=False,
-        help=meaning,
-        parser=find_location if flag == "--model" else _find_stored_location,
-    )
+    parser = find_location if flag == "--model" else _find_stored_location
+    return declare_option(flag, metavar, meaning, short, parser)
 
 
 def declare_folder(flag: str, meaning: str, short: str = "") -> Any:

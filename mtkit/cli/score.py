@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mtkit.cli.options import DeviceOption, RunOptions, declare_option, set_path, with_run
-from mtkit.standard_streams import check_stdout
+from mtkit.standard_streams import check_stdout, write_json
 
 if TYPE_CHECKING:
     from mtkit.pipeline.score_files import ScoredText
@@ -220,7 +221,6 @@ def _flag(
 ) -> None:
     """Counts flags of files of translations without references, or scores them by metrics."""
     from mtkit.console import say
-    from mtkit.files import as_json_text
     from mtkit.pipeline.score_flags import (
         NOTE,
         as_content,
@@ -243,8 +243,7 @@ def _flag(
         return
     systems = flag_files(hypotheses, source, flagging)
     if as_json:
-        takes_all = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-        sys.stdout.write(as_json_text(as_content(systems, flagging), is_ascii=not takes_all))
+        write_json(as_content(systems, flagging))
     else:
         sys.stdout.write(as_flag_table(systems))
     sys.stdout.flush()
@@ -259,7 +258,6 @@ def _render(scored: list[ScoredText], *, as_json: bool, names_systems: bool) -> 
     from rich.console import Console
 
     from mtkit.evaluation.report.tables import (
-        as_json_rows,
         as_tab_separated,
         list_rows,
         show_table,
@@ -270,8 +268,7 @@ def _render(scored: list[ScoredText], *, as_json: bool, names_systems: bool) -> 
         row for each in scored for row in list_rows(each.evaluated, names_systems=names_systems)
     ]
     if as_json:
-        takes_all = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-        sys.stdout.write(as_json_rows(rows, is_ascii=not takes_all))
+        write_json([asdict(row) for row in rows])
     elif sys.stdout.isatty():
         show_table(rows, Console(highlight=False))
     else:

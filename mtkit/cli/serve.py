@@ -64,11 +64,11 @@ def serve(
     if keys is not None and without_keys:
         raise typer.BadParameter("--keys and --without-keys can't be combined")
     from mtkit.pipeline.serve import serve as serve_models
+    from mtkit.recipe.override_section import split_overrides
 
     changes, settings = list(run.overrides), None
     if not model:
-        of_run = [each for each in changes if not each.lstrip("~").startswith("serve.")]
-        changes = [each for each in changes if each not in of_run]
+        changes, of_run = split_overrides(changes, "serve")
         opened, place = run.open(of_run)
         model, settings = [place.model], opened.inference
     serve_models(

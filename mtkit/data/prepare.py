@@ -21,7 +21,6 @@ train/      tokens of the training pairs, or blocks
 dev/        the development set, as tokens and text  depends on the set and on the tokenizer
 """
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -69,7 +68,7 @@ from mtkit.data.sources.corpora import check_corpus
 from mtkit.data.tokenizer_choice import TokenizerChoice, check_start
 from mtkit.errors import MtkitError, explain_system_fault, is_disk_full
 from mtkit.executor import ONE_WORKER, Executor
-from mtkit.files import digest, write_atomically
+from mtkit.files import as_json_text, digest, write_atomically
 from mtkit.folders import commit_draft, exclusive_lock, remove_folder, restore_retired
 from mtkit.memory import return_freed_memory
 from mtkit.recipe import Recipe, dump_recipe
@@ -265,7 +264,7 @@ def _prepare(
     sections = list_sections(preparation, report)
     write_pages(report, sections, draft)
     join_dropped((draft / name for name in names), draft)
-    write_atomically(draft / FACTS_FILE, json.dumps(noted, indent=2) + "\n")
+    write_atomically(draft / FACTS_FILE, as_json_text(noted, is_ascii=True))
     write_atomically(workspace.recipe_file, dump_recipe(recipe))
     workspace.record(
         "prepare",

@@ -170,11 +170,7 @@ def measure_systems(
         for metric in settings.text_metrics
     }
     every = [portion for cut in portions.values() for portion in cut]
-    executor = LocalExecutor.for_work(
-        sum(portion.seconds for portion in every),
-        len(every),
-        hint="check whether the machine ran out of memory",
-    )
+    executor = LocalExecutor.for_work(sum(portion.seconds for portion in every), len(every))
     counted = executor.run(_make_counter, every)
     found = {metric: [next(counted) for _ in cut] for metric, cut in portions.items()}
     return {

@@ -19,8 +19,6 @@ def tune_weights(
     statistics: Sequence[Numbers],
     score: Callable[[Numbers], Numbers],
     start: Sequence[float],
-    *,
-    seed: int = 1,
 ) -> tuple[list[float], float]:
     """Returns weights, and the corpus score of the candidates with the highest weighted sums.
 
@@ -31,10 +29,9 @@ def tune_weights(
         features: Of each line, [candidates, features].
         statistics: Of each line, [candidates, k]; their sums have a corpus score.
         score: From sums of statistics, [n, k], to scores, [n]; higher is better.
-        start: Weights to begin with.
-        seed: Seed of further weights to begin with, against local optima.
+        start: Weights to begin with; further ones are random, against local optima.
     """
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(1)
     given = np.array(start, np.float64)
     # A feature in which no line's candidates differ keeps its weight.
     varies = np.any([np.ptp(each, axis=0) > 0.0 for each in features], axis=0)

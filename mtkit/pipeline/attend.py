@@ -129,10 +129,10 @@ def _write(
 ) -> None:
     if files.picture is not None:
         # Imported here: matplotlib takes half a second.
-        from mtkit.inference.attention_report.picture import write_picture  # noqa: PLC0415
+        from mtkit.inference.attention_report.picture import draw_heads  # noqa: PLC0415
 
         layer, head = _find(lines[0], files.head)
-        write_picture(files.picture, lines[0], files.head.kind, layer, head)
+        write_atomically(files.picture, draw_heads(lines[0], files.head.kind, layer, head))
         say(f"picture: {files.picture}")
     if files.page is not None:
         from mtkit.inference.attention_report.attention_page import render_attention  # noqa: PLC0415

@@ -9,6 +9,7 @@ from torch import nn
 from mtkit.memory import count_memory_bytes
 from mtkit.network.device import choose_fastest_precision, count_threads
 from mtkit.pipeline.hardware import Accelerator
+from mtkit.pipeline.line_teacher import one_thread
 from mtkit.recipe.model import Model
 from mtkit.units import plural
 
@@ -25,13 +26,9 @@ def measure_cpu(model: Model) -> Accelerator:
     A layer's passes are timed on one thread, as training runs a process per core.
     """
     num_cores, precision = count_threads(), choose_fastest_precision(torch.device("cpu"))
-    torch.set_num_threads(1)
-    try:
-        rate = num_cores * _measure_layer(
-            model, torch.bfloat16 if precision == "bf16" else torch.float32
-        )
-    finally:
-        torch.set_num_threads(num_cores)
+    with one_thread():
+        dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+        rate = num_cores * _measure_layer(model, dtype)
     return Accelerator(
         f"this CPU ({plural(num_cores, 'core')})",
         fp32_operations_per_second=rate,

@@ -16,6 +16,7 @@ from mtkit.data.preparation.report_table import show_report
 from mtkit.data.prepare import list_changed_files
 from mtkit.data.prepare import prepare as prepare_data
 from mtkit.data.prepared import read_digest
+from mtkit.data.selection.language_models import damaged_weights
 from mtkit.errors import MtkitError, suggest
 from mtkit.executor import WorkerNeeds
 from mtkit.inference.engines.engine import Engine
@@ -49,7 +50,7 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
     executor = choose_executor(recipe.cluster, workspace.root, num_workers)
     teachers = ModelTeachers(recipe, workspace.root)
     check, perhaps = None, list[str]()
-    if any(workspace.checkpoints.glob("step-*")):
+    if workspace.has_checkpoints:
         check, perhaps = check_checkpoints(Run(recipe, workspace))
     if perhaps:
         say(
@@ -89,7 +90,7 @@ def check_data_and_print(
     Returns:
         Whether `prepare` would run without errors.
     """
-    if any(workspace.checkpoints.glob("step-*")):
+    if workspace.has_checkpoints:
         check_checkpoints(Run(recipe, workspace))
     models = open_language_models(recipe)
     executor = choose_executor(None, workspace.root, num_workers)
@@ -259,11 +260,3 @@ def _check_folder(folder: Path) -> None:
             f"{folder}: no such folder (data.cleaning.selection)",
             "name the model/ folder of a run; paths in a recipe are relative to data.data_root",
         )
-
-
-def damaged_weights(folder: Path) -> MtkitError:
-    """Returns the error for a model that computes no probabilities."""
-    return MtkitError(
-        f"{folder}: this model's probabilities are NaN or infinite",
-        "its weights are damaged: copy the complete folder again, or train it again",
-    )

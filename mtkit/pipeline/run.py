@@ -109,7 +109,7 @@ def _train_teachers(run: Run, hardware: Hardware, options: Sequence[str]) -> int
         if teachers.are_trained_first(corpus):
             check_lines(recipe.data, recipe.data.train.index(corpus), corpus)
     for each in (run, *needed.values()):
-        if any(each.workspace.checkpoints.glob("step-*")):
+        if each.workspace.has_checkpoints:
             check_checkpoints(each)
     for each in needed.values():
         place = each.workspace

@@ -16,7 +16,7 @@ from mtkit.recipe import PROJECT_RECIPE, load_recipe
 from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.flags import FlagName, Flags
 from mtkit.recipe.inference import Inference
-from mtkit.recipe.override_section import override_section
+from mtkit.recipe.override_section import override_section, split_overrides
 
 NOTE = (
     "no references, so no score: flags are reasons to look at a line, and lines without any may be "
@@ -73,8 +73,7 @@ def load_flagging(recipe: str, overrides: Sequence[str]) -> Flagging:
         evaluation = loaded.evaluation
         target = evaluation.language or loaded.data.target_language
     else:
-        of_flags = [each for each in overrides if each.lstrip("~").startswith("inference.")]
-        others = [each for each in overrides if each not in of_flags]
+        of_flags, others = split_overrides(overrides, "inference")
         flags = override_section(Inference(flags=Flags()), "inference", of_flags).flags
         evaluation = override_section(Evaluation(), "evaluation", others)
         target = evaluation.language

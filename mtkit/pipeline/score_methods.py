@@ -16,9 +16,9 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.evaluate import ReferenceText, check_counts, measure
 from mtkit.evaluation.methods import MethodScore, compare_methods
 from mtkit.evaluation.tokenizers import resolve_tokenizer
-from mtkit.files import as_json_text
 from mtkit.pipeline.score_files import load_scoring, open_learned, read_origins
 from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
+from mtkit.standard_streams import write_json
 from mtkit.workspace import Workspace
 
 
@@ -126,8 +126,7 @@ def _check_different(name: str, found: dict[str, TranslatedTestSet]) -> None:
 def show_methods(scores: Sequence[MethodScore], *, as_json: bool) -> None:
     """Prints methods' scores to stdout: a table, tab-separated lines or JSON."""
     if as_json:
-        takes_all = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-        sys.stdout.write(as_json_text([asdict(each) for each in scores], is_ascii=not takes_all))
+        write_json([asdict(each) for each in scores])
     elif sys.stdout.isatty():
         table = Table(*_COLUMNS)
         for each in scores:

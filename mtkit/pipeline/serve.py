@@ -48,11 +48,10 @@ def serve(
         raise MtkitError(
             f"mtkit serve needs the package {error.name}", how_to_install("serve")
         ) from error
-    from mtkit.recipe.override_section import override_section
+    from mtkit.recipe.override_section import override_section, split_overrides
     from mtkit.recipe.overrides import override_key
 
-    of_server = [each for each in overrides if each.lstrip("~").startswith("serve.")]
-    of_models = [each for each in overrides if each not in of_server]
+    of_server, of_models = split_overrides(overrides, "serve")
     for override in of_models:
         if not override_key(override).startswith("inference."):
             raise MtkitError(

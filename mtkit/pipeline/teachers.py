@@ -65,7 +65,6 @@ class ModelTeachers:
 
     recipe: Recipe
     workspace: Path
-    device: str = "auto"
 
     def is_ready(self, corpus: TranslatedCorpus) -> bool:
         """Checks that the models of a corpus exist, or have existed for the run's translations."""
@@ -79,8 +78,7 @@ class ModelTeachers:
 
     def keeps_translations(self, corpus: TranslatedCorpus) -> bool:
         """Checks that a run has learned from translations, which then stay as they are."""
-        has_checkpoints = any((self.workspace / "checkpoints").glob("step-*"))
-        return has_checkpoints and self._read_recorded(corpus) is not None
+        return Workspace(self.workspace).has_checkpoints and self._read_recorded(corpus) is not None
 
     def check(self, corpus: TranslatedCorpus, *, are_trained_first: bool = False) -> None:
         """Checks, before work starts, that the models of a corpus can translate it.
@@ -140,7 +138,7 @@ class ModelTeachers:
         if any(each.is_remote for each in named):
             # It sends several requests at once.
             return WorkerNeeds(is_remote=True)
-        return estimate_needs([path for each in named for path in each.folders], self.device)
+        return estimate_needs([path for each in named for path in each.folders])
 
     def _list(self, corpus: TranslatedCorpus) -> list[_Named]:
         """Returns the translator of a corpus, and the one that checks it, if any."""
@@ -250,7 +248,6 @@ class ModelTeachers:
             return open_models(named.found, source_language=source, target_language=target)
         return Translator(
             named.folders,
-            device=self.device,
             settings=self._choose_settings(named, synthesis),
             source_language=source,
             target_language=target,
@@ -258,7 +255,7 @@ class ModelTeachers:
         )
 
 
-def estimate_needs(folders: Iterable[Path], device: str) -> WorkerNeeds:
+def estimate_needs(folders: Iterable[Path], device: str = "auto") -> WorkerNeeds:
     """Returns what a worker needs that opens the models in some folders."""
     # Imported here: without models, preparing needs no torch.
     from mtkit.model.adapter import list_weight_files  # noqa: PLC0415

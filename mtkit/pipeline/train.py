@@ -63,7 +63,7 @@ def train(
 
 def dry_run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware) -> None:
     """Prints parameters, batches, memory and time of a training; starts nothing."""
-    if not any(workspace.checkpoints.glob("step-*")):
+    if not workspace.has_checkpoints:
         check_start(recipe.training.start_from)
     chosen = choose_processes(recipe, workspace, hardware)
     rehearse(

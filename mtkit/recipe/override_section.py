@@ -49,8 +49,13 @@ def override_section(section: Part, name: str, overrides: Sequence[str]) -> Part
         ) from error
 
 
+def split_overrides(overrides: Sequence[str], section: str) -> tuple[list[str], list[str]]:
+    """Returns the overrides of a section's keys, and the others."""
+    mine = [each for each in overrides if override_key(each).partition(".")[0] == section]
+    return mine, [each for each in overrides if each not in mine]
+
+
 def read_cluster(overrides: Sequence[str]) -> tuple[Cluster, list[str]]:
     """Returns the section that overrides describe, and the others, where no recipe is read."""
-    mine = [each for each in overrides if override_key(each).partition(".")[0] == "cluster"]
-    rest = [each for each in overrides if each not in mine]
-    return override_section(Cluster(), "cluster", mine), rest
+    mine, others = split_overrides(overrides, "cluster")
+    return override_section(Cluster(), "cluster", mine), others

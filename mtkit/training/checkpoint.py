@@ -11,7 +11,6 @@ No file is a pickle. Random state isn't saved: each update's generator is seeded
 seed, step and rank.
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,6 +23,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 
 from mtkit.errors import MtkitError
 from mtkit.files import (
+    as_json_text,
     check_file,
     check_format,
     describe_fault,
@@ -225,9 +225,7 @@ def write_facts(folder: Path, checkpoint: Checkpoint) -> None:
     if not checkpoint.state.loss_scale:
         # Earlier versions reject checkpoints with these keys.
         del facts["state"]["loss_scale"], facts["state"]["num_with_loss_scale"]
-    write_atomically(
-        folder / STATE_FILE, json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False)
-    )
+    write_atomically(folder / STATE_FILE, as_json_text(facts))
 
 
 def _damaged(folder: Path, reason: str) -> DamagedCheckpointError:

@@ -172,15 +172,9 @@ def put_symbols(
     drawn = random.sample(symbols, number)
     edits = list(zip(chosen, drawn, strict=True))
     return (
-        _replace(source, [(spans[0], symbol) for spans, symbol in edits]),
-        _replace(target, [(spans[1], symbol) for spans, symbol in edits]),
+        replace_spans(source, sorted((spans[0], symbol) for spans, symbol in edits)),
+        replace_spans(target, sorted((spans[1], symbol) for spans, symbol in edits)),
     )
-
-
-def _replace(text: str, edits: Sequence[tuple[Span, str]]) -> str:
-    for (start, end), symbol in sorted(edits, reverse=True):
-        text = text[:start] + symbol + text[end:]
-    return text
 
 
 @dataclass(frozen=True)

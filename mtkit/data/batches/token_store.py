@@ -5,7 +5,6 @@ of uint16, or of uint32 for a large vocabulary. Any Arrow library reads it. `sto
 would take long to find out from the file.
 """
 
-import json
 import mmap
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from pydantic import BaseModel, NonNegativeInt, ValidationError
 from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
 from mtkit.errors import MtkitError, shorten
 from mtkit.files import (
+    as_json_text,
     check_file,
     check_format,
     describe_fault,
@@ -107,7 +107,7 @@ class TokenStoreWriter:
             "num_bytes": path.stat().st_size,
             "digest": digest_file(path),
         }
-        write_atomically(self._folder / _FACTS_FILE, json.dumps(facts, indent=2))
+        write_atomically(self._folder / _FACTS_FILE, as_json_text(facts, is_ascii=True))
 
 
 class TokenStore:

@@ -1,7 +1,6 @@
 """A report as an HTML page: tables, histograms of lengths, sample sentences."""
 
 import io
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from html import escape
@@ -12,7 +11,7 @@ import numpy as np
 
 from mtkit.data.preparation.preparation_report import PreparationReport
 from mtkit.data.preparation.stage import ReportSection
-from mtkit.files import write_atomically
+from mtkit.files import as_json_text, write_atomically
 
 
 def write_pages(report: PreparationReport, sections: Iterable[ReportSection], folder: Path) -> None:
@@ -20,8 +19,7 @@ def write_pages(report: PreparationReport, sections: Iterable[ReportSection], fo
     found = asdict(report)
     if report.selection is None:
         del found["selection"]
-    text = json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    write_atomically(folder / "report.json", text)
+    write_atomically(folder / "report.json", as_json_text(found))
     write_atomically(folder / "report.html", render_report(report, sections))
 
 

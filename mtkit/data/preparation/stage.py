@@ -6,7 +6,6 @@ A stage is a constant at the end of the file that does its work, here or in mtki
 Facts that others read have a type in facts.py; mtkit/data/prepare.py lists all stages in order.
 """
 
-import json
 import os
 import shutil
 from collections import Counter
@@ -29,7 +28,7 @@ from mtkit.data.sources.blocks import Block
 from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.errors import MtkitError
 from mtkit.executor import ONE_WORKER, Executor
-from mtkit.files import digest, read_json, write_atomically
+from mtkit.files import as_json_text, digest, read_json, write_atomically
 from mtkit.folders import building, remove_folder
 from mtkit.recipe import Recipe
 from mtkit.recipe.corpora import HeldOutCorpus, name_file
@@ -309,8 +308,7 @@ def run_stage(
     with building(folder) as unfinished:
         facts = build(unfinished)
         record = {"key": key, "facts": facts, "files": _list_files(unfinished)}
-        text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
-        write_atomically(unfinished / _RECORD_FILE, text + "\n")
+        write_atomically(unfinished / _RECORD_FILE, as_json_text(record))
     return facts, True
 
 

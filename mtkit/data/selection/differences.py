@@ -30,6 +30,7 @@ from mtkit.data.selection.language_models import (
     PairJudge,
     Unit,
     choose_unit,
+    damaged_weights,
     digest_models,
 )
 from mtkit.errors import MtkitError
@@ -120,10 +121,7 @@ class PartScorer:
         """Returns the cross-entropy of each line, in nats per token or character, [lines]."""
         log_probabilities, num_units = self._scorers[folder](lines)
         if not np.isfinite(log_probabilities).all():
-            raise MtkitError(
-                f"{folder}: this model's probabilities are NaN or infinite",
-                "its weights are damaged: copy the complete folder again, or train it again",
-            )
+            raise damaged_weights(folder)
         if self._job.unit == "character":
             num_units = np.array([len(line) + 1 for line in lines])
         entropies: NDArray[np.float64] = -log_probabilities / num_units

@@ -109,3 +109,11 @@ def choose_unit(by_column: Mapping[str, tuple[Path, Path]]) -> Unit:
         if ours != theirs:
             return "character"
     return "token"
+
+
+def damaged_weights(folder: Path) -> MtkitError:
+    """Returns the error for a model that computes no probabilities."""
+    return MtkitError(
+        f"{folder}: this model's probabilities are NaN or infinite",
+        "its weights are damaged: copy the complete folder again, or train it again",
+    )

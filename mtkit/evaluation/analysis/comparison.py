@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 _BINS_PER_SIDE = 10
 _MIN_RANGE = 0.01
+_NUM_EXAMPLES = 10
 """Percentage points: scores are shown with two decimals."""
 _NICE_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
@@ -87,7 +88,6 @@ def compare_sentences(
     sentence_scores: SentenceScores,
     *,
     sources: Sequence[str] | None = None,
-    num_examples: int = 10,
 ) -> SystemComparison:
     """Returns the comparison of a system with a baseline, both named in `outputs`."""
     ours, theirs = sentence_scores.values[system], sentence_scores.values[baseline]
@@ -116,8 +116,8 @@ def compare_sentences(
         num_lost=len(lost),
         num_tied=len(gains) - len(won) - len(lost),
         gains=count_gains(gains),
-        won=tuple(map(show, won[:num_examples])),
-        lost=tuple(map(show, lost[:num_examples])),
+        won=tuple(map(show, won[:_NUM_EXAMPLES])),
+        lost=tuple(map(show, lost[:_NUM_EXAMPLES])),
     )
 
 

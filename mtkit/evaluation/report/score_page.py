@@ -75,7 +75,6 @@ def render_scores(
     *,
     name: str,
     facts: Mapping[str, str],
-    source_language: str | None = None,
     target_language: str | None = None,
 ) -> str:
     """Returns an HTML page that shows an evaluation.
@@ -85,8 +84,8 @@ def render_scores(
         analysis: The analysis of the same systems.
         name: Name of the translated text.
         facts: Other conditions of the scores, by name.
-        source_language: Language tag (BCP 47) of the sources, for fonts and screen readers.
-        target_language: The tag of references and translations.
+        target_language: Language tag (BCP 47) of references and translations, for fonts and
+            screen readers.
     """
     results = evaluated.systems
     metrics = list_metrics(results)
@@ -98,7 +97,6 @@ def render_scores(
         test_set=name,
         num_sentences=evaluated.num_sentences,
         facts=facts,
-        source_language=source_language,
         target_language=target_language,
         results=results,
         several=several,

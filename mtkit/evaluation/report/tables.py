@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 from pydantic import TypeAdapter
@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mtkit import files
 from mtkit.console import warn
 from mtkit.evaluation.evaluate import EvaluatedTestSet
 from mtkit.evaluation.results import (
@@ -81,11 +80,6 @@ def list_rows(evaluated: EvaluatedTestSet, *, names_systems: bool = True) -> lis
 def from_tables(tables: object) -> list[ScoreRow]:
     """Returns the rows that were saved as tables; a ValidationError for other data."""
     return _ROWS.validate_python(tables)
-
-
-def as_json_rows(rows: Sequence[ScoreRow], *, is_ascii: bool = False) -> str:
-    """Returns the rows as a JSON list of objects, values in full precision."""
-    return files.as_json_text([asdict(row) for row in rows], is_ascii=is_ascii)
 
 
 def as_cells(rows: Sequence[ScoreRow]) -> list[tuple[str, str, str, str]]:

@@ -3,7 +3,6 @@
 import io
 import math
 import warnings
-from pathlib import Path
 from typing import Any, Final
 
 import matplotlib as mpl
@@ -11,7 +10,6 @@ from matplotlib import font_manager
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from mtkit.files import write_atomically
 from mtkit.inference.attention import Kind, LineAttention
 
 _DPI: Final = 200
@@ -71,10 +69,3 @@ def _find_fonts() -> list[str]:
 def _show(piece: str) -> str:
     """Returns a piece without the mark of a word's beginning."""
     return piece.removeprefix("▁") or "␣"
-
-
-def write_picture(
-    path: Path, line: LineAttention, kind: Kind, layer: int, head: int | None = None
-) -> None:
-    """Writes what `draw_heads` returns."""
-    write_atomically(path, draw_heads(line, kind, layer, head))

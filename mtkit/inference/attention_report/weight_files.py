@@ -7,19 +7,16 @@ from pathlib import Path
 
 from safetensors.numpy import save
 
-from mtkit.errors import MtkitError
 from mtkit.files import write_atomically
 from mtkit.inference.attention import KINDS, HeadFigures, LineAttention
 
-EXTENSIONS = (".json", ".safetensors")
-
 
 def write_numbers(path: Path, lines: Sequence[LineAttention], heads: Sequence[HeadFigures]) -> None:
-    """Writes the weights of lines, and the figures of heads.
+    """Writes the weights of lines, and the figures of heads, as JSON or safetensors.
 
-    JSON has the objects `lines` and `heads`. safetensors has an fp32 tensor `LINE.KIND`, such as
-    `0.cross`, per line and kind, [layers, heads, queries, memory]; its metadata has the rest as
-    JSON.
+    JSON, for the extension `.json`, has the objects `lines` and `heads`. safetensors has an fp32
+    tensor `LINE.KIND`, such as `0.cross`, per line and kind, [layers, heads, queries, memory]; its
+    metadata has the rest as JSON.
     """
     texts = [
         {
@@ -38,7 +35,7 @@ def write_numbers(path: Path, lines: Sequence[LineAttention], heads: Sequence[He
         ]
         content = {"lines": with_weights, "heads": figures}
         write_atomically(path, json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
-    elif path.suffix == ".safetensors":
+    else:
         tensors = {
             f"{number}.{kind}": line.weights[kind]
             for number, line in enumerate(lines)
@@ -49,5 +46,3 @@ def write_numbers(path: Path, lines: Sequence[LineAttention], heads: Sequence[He
             "heads": json.dumps(figures, allow_nan=False),
         }
         write_atomically(path, save(tensors, metadata))
-    else:
-        raise MtkitError(f"{path}: unknown file extension", f"use {' or '.join(EXTENSIONS)}")

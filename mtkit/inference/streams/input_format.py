@@ -2,9 +2,9 @@
 
 import json
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from mtkit.inference.request import LineError, LineWarning, Request
 from mtkit.inference.streams.byte_lines import WarningPrinter, read_byte_lines
@@ -158,6 +158,12 @@ def _parse_float(text: str) -> float:
 
 def _refuse_number(text: str) -> float:
     raise ValueError(f"{text} is not a finite number")
+
+
+def as_json_line(line: Request, answer: Mapping[str, Any]) -> str:
+    """Returns a line's other keys and its answer as JSON."""
+    content = {**(line.extra or {}), **answer}
+    return replace_surrogates(json.dumps(content, ensure_ascii=False, allow_nan=False))
 
 
 def replace_surrogates(text: str) -> str:

@@ -1,6 +1,5 @@
 """A stream of lines to a stream of labels: the work of `mtkit translate` with a classifier."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
@@ -9,7 +8,7 @@ from typing import BinaryIO
 from mtkit.inference.classify import LabelledLine, LineClassifier
 from mtkit.inference.request import LineError, Request
 from mtkit.inference.streams.byte_lines import WarningPrinter, write_lines
-from mtkit.inference.streams.input_format import InputFormat, read_requests, replace_surrogates
+from mtkit.inference.streams.input_format import InputFormat, as_json_line, read_requests
 
 _KEYS = ("label", "probabilities")
 _BLANK: dict[str, object] = {"label": None, "probabilities": {}}
@@ -85,6 +84,4 @@ def _as_text(line: Request, found: LabelledLine | None) -> str:
 
 
 def _as_json(line: Request, found: LabelledLine | None) -> str:
-    labelled = _BLANK if found is None else found.as_json()
-    content = {**(line.extra or {}), **labelled}
-    return replace_surrogates(json.dumps(content, ensure_ascii=False, allow_nan=False))
+    return as_json_line(line, _BLANK if found is None else found.as_json())

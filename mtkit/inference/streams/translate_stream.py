@@ -4,7 +4,6 @@ One `\r` before a line's end is dropped. A window is whatever lines are availabl
 input is answered as it arrives.
 """
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,8 +14,8 @@ from mtkit.inference.streams.byte_lines import WarningPrinter, answer_windows, w
 from mtkit.inference.streams.input_format import (
     PLAIN_TEXT,
     InputFormat,
+    as_json_line,
     read_requests,
-    replace_surrogates,
 )
 from mtkit.inference.translation import BLANK, Translation
 from mtkit.inference.translator import Translator
@@ -118,8 +117,7 @@ def _as_text(line: Request, translation: Translation) -> str:
 
 
 def _as_json(line: Request, translation: Translation) -> str:
-    content = {**(line.extra or {}), **translation.as_json(line.text)}
-    return replace_surrogates(json.dumps(content, ensure_ascii=False, allow_nan=False))
+    return as_json_line(line, translation.as_json(line.text))
 
 
 def _as_score(line: Request, translation: Translation) -> str:

@@ -1,9 +1,8 @@
 """A language model as a folder that transformers' GPT and BERT classes load."""
 
-import json
 from pathlib import Path
 
-from mtkit.files import write_atomically
+from mtkit.files import as_json_text, write_atomically
 from mtkit.folders import building, check_new
 from mtkit.model.card import CARD_FILE, render_text, with_use
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE
@@ -43,7 +42,7 @@ def save_transformers_folder(loaded: LoadedModel, folder: Path) -> None:
             **described.model_dump(mode="json", exclude={"mtkit"}),
             "mtkit": keys.model_dump(mode="json"),
         }
-        write_atomically(draft / CONFIG_FILE, json.dumps(content, indent=2) + "\n")
+        write_atomically(draft / CONFIG_FILE, as_json_text(content, is_ascii=True))
         write_tensors(
             convert_to_transformers(weights, list_counterparts(config)), draft / WEIGHTS_FILE
         )

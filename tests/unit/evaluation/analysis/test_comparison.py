@@ -22,7 +22,7 @@ def test_two_systems_side_by_side() -> None:
     outputs = {"old": ["a", "b", "c"], "new": ["x", "y", "z"]}
     scores = SentenceScores("TER", False, {"old": [50, 50, 50], "new": [20, 60, 50]})
     found = compare_sentences(
-        "new", "old", outputs, ["r", "s", "t"], scores, sources=["1", "2", "3"], num_examples=5
+        "new", "old", outputs, ["r", "s", "t"], scores, sources=["1", "2", "3"]
     )
     assert (found.num_won, found.num_lost, found.num_tied) == (1, 1, 1)
     [won] = found.won
