@@ -30,7 +30,9 @@ _MIN_SHARE = 0.02
 """Minimum share of an unknown language's lines with a label for it to be one of the language's."""
 _MIN_VOTES = 20
 """Fewer lines don't show a text's language."""
-_LABELS = {"nb": "no", "cmn": "zh", "fil": "tl", "iw": "he", "in": "id"}
+_LABELS = {
+    "nb": "no", "cmn": "zh", "fil": "tl", "iw": "he", "in": "id", "ki": "kik", "gn": "gug",
+}  # fmt: skip
 """The model's labels for alternative codes."""
 
 

@@ -2,7 +2,7 @@
 
 from mtkit.errors import MtkitError, how_to_install
 from mtkit.recipe.evaluation import Evaluation
-from mtkit.text.words import find_script
+from mtkit.text.languages import find_script
 
 _WITHOUT_SPACES = ("Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Lana", "Talu", "Tavt", "Java", "Bali")
 """Scripts without spaces between words, and without a tokeniser in sacreBLEU."""

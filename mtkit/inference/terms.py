@@ -24,7 +24,7 @@ from mtkit.inference.translation import TermUse, Translation
 from mtkit.recipe.inference import GlossarySection as GlossarySettings
 from mtkit.recipe.inference import Inference
 from mtkit.text.glossary import FoundTerm, Glossary, Term, read_glossary
-from mtkit.text.term_forms import FoundUse, annotate, find_each_use, find_uses, knows_terms
+from mtkit.text.term_forms import FoundUse, annotate, find_uses, knows_terms
 from mtkit.text.token_ids import EOS, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
 from mtkit.text.words import Span
@@ -71,7 +71,7 @@ class TextTerms:
         # A forbidden word may be part of a wanted term elsewhere.
         forbidden = [(term.target, term.is_case_sensitive) for _, term in self.forbidden]
         distinct = list(dict.fromkeys(forbidden))
-        uses = dict(zip(distinct, find_each_use(text, distinct), strict=True))
+        uses = dict(zip(distinct, find_uses(text, distinct, shares=True), strict=True))
         return find_uses(text, wanted), [uses[each] for each in forbidden]
 
     def describe(self, text: str, translation: str) -> list[TermUse]:

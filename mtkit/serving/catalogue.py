@@ -1,12 +1,10 @@
 """The served models, their languages, and a text's path through them."""
 
 import asyncio
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import NamedTuple
-
-from babel.core import Locale
 
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError, suggest
@@ -16,6 +14,7 @@ from mtkit.serving.model_service import ModelService, ServedModel
 from mtkit.serving.request_errors import RequestError, busy
 from mtkit.serving.settings import Serving
 from mtkit.text.languages import find_language
+from mtkit.text.letters import name_language
 
 _LIBRARY_BYTES = 400 << 20
 """Approximate memory of a process without its weights."""
@@ -145,8 +144,8 @@ class Catalogue:
         if model_path is None:
             raise RequestError(
                 400,
-                f"{name_in_english(target)} ({target}) is not available as a target language from "
-                f"{name_in_english(source)} ({source})",
+                f"{name_language(target)} ({target}) is not available as a target language from "
+                f"{name_language(source)} ({source})",
             )
         return model_path
 
@@ -209,7 +208,7 @@ class Catalogue:
     def _languages(self) -> _Languages:
         models = tuple([service.model for service in self.services.values()])
         known = self._known
-        if len(models) != len(known.models) or any(map(_is_other, models, known.models)):
+        if len(models) != len(known.models) or any(map(operator.is_not, models, known.models)):
             sources = dict.fromkeys(code for model in models for code in model.languages.source)
             targets = {code for model in models for code in model.languages.target}
             self._known = _Languages(models, tuple(sources), tuple(sorted(targets.union(sources))))
@@ -234,27 +233,3 @@ class Catalogue:
             if service.model.languages.translates(source, target):
                 return PathStep(service, source, target)
         return None
-
-
-def _is_other(model: ServedModel, known: ServedModel) -> bool:
-    return model is not known
-
-
-@cache
-def _name_parts() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    locale = Locale("en")
-    return dict(locale.languages), dict(locale.scripts), dict(locale.territories)
-
-
-def name_in_english(code: str) -> str:
-    """Returns a language's English name, or its code if CLDR has none."""
-    languages, scripts, regions = _name_parts()
-    main, *rest = code.replace("-", "_").split("_")
-    name = languages.get(main.lower())
-    if name is None:
-        return code
-    more = [
-        scripts.get(part.title(), part) if len(part) == 4 else regions.get(part.upper(), part)
-        for part in rest
-    ]
-    return f"{name} ({', '.join(more)})" if more else name

@@ -3,13 +3,10 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from mtkit.checks.language import open_identifier
-from mtkit.text.languages import find_main_code
+from mtkit.checks.language import name_label, open_identifier
 
 SAMPLE_CHARACTERS = 4_000
 """More text doesn't improve the result."""
-_LABELS = {"nb": "no", "nn": "no", "fil": "tl", "ki": "kik", "gn": "gug"}
-"""py3langid's labels of languages that may lack their own."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +26,7 @@ def detect_language(text: str, languages: Collection[str]) -> list[Detected]:
     """Returns the possible languages of a text, best first; at least one of those given."""
     # A text without letters may be in any language.
     known = set(open_identifier().labels)
-    labels = {code: _label(code, known) for code in languages}
+    labels = {code: name_label(code) for code in languages}
     if not any(map(str.isalpha, text)):
         return [Detected(next(iter(languages)), 0.0)]
     ranked = dict(open_identifier().rank(text[:SAMPLE_CHARACTERS]))
@@ -40,8 +37,3 @@ def detect_language(text: str, languages: Collection[str]) -> list[Detected]:
     ]
     found.sort(key=lambda each: -each.confidence)
     return found or [Detected(next(iter(languages)), 0.0)]
-
-
-def _label(code: str, known: Collection[str]) -> str:
-    main = find_main_code(code)
-    return main if main in known else _LABELS.get(main, main)

@@ -16,11 +16,11 @@ from mtkit.documents.translate_file import EXTENSIONS
 from mtkit.inference.translation import Translation
 from mtkit.serving.access import Caller, check_lengths
 from mtkit.serving.bodies import DetectBody, TranslateBody, UploadForm
-from mtkit.serving.catalogue import name_in_english
 from mtkit.serving.context import ServerContext
 from mtkit.serving.detection import SAMPLE_CHARACTERS
 from mtkit.serving.rendering import JsonChunks, to_chunks
 from mtkit.serving.request_errors import RequestError
+from mtkit.text.letters import name_language
 
 _MAX_SKIPPED = 100
 """Skipped texts of a document that an answer lists."""
@@ -51,7 +51,7 @@ async def _list_languages(context: ServerContext, _: Request) -> Response:
     catalogue = context.catalogue
     return JSONResponse(
         [
-            {"code": code, "name": name_in_english(code), "targets": catalogue.list_targets(code)}
+            {"code": code, "name": name_language(code), "targets": catalogue.list_targets(code)}
             for code in catalogue.list_languages()
         ]
     )
@@ -208,7 +208,7 @@ async def _describe_settings(context: ServerContext, _: Request) -> Response:
             "supportedFilesFormat": endings,
             "language": {
                 "source": {"code": "auto", "name": "Auto Detect"},
-                "target": {"code": target, "name": name_in_english(target)},
+                "target": {"code": target, "name": name_language(target)},
             },
         }
     )

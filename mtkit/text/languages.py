@@ -22,6 +22,9 @@ UNDETERMINED = "und"
 _TAG = re.compile(r">>([^<>\s]+)<<")
 # A language, its script and its region.
 _CODE = re.compile(r"[A-Za-z]{2,3}(?:[_-][A-Za-z]{4})?(?:[_-](?:[A-Za-z]{2}|[0-9]{3}))?")
+_RIGHT_TO_LEFT = frozenset(
+    ("Arab", "Aran", "Hebr", "Syrc", "Thaa", "Nkoo", "Adlm", "Rohg", "Mand", "Samr")
+)
 _LISTED = 12
 # Most users mean Bokmål by `no`; `ns` is M2M100's code for Northern Sotho.
 _ALSO = {"no": "nb", "ns": "nso"}
@@ -172,7 +175,7 @@ def find_language(code: str, codes: Sequence[str]) -> str:
     language, script = _parse(code)
     alike = [each for each in codes if _CODE.fullmatch(each) and _parse(each)[0] == language]
     usual = _find_script(language)
-    wanted = script or _find_script(language, _find_region(code))
+    wanted = find_script(code)
     fitting = [each for each in alike if (_parse(each)[1] or usual) == wanted]
     if not fitting and not script and len(alike) == 1:
         return alike[0]
@@ -198,6 +201,20 @@ def find_main_language(code: str) -> str:
     if len(code) == 2 and code.isalpha():
         return code.lower()
     return _parse(code)[0].split("_")[0] if _CODE.fullmatch(code) else ""
+
+
+def find_script(code: str) -> str:
+    """Returns the ISO 15924 code of a language's script; empty if unknown.
+
+    `code` is one such as `de`, `zh-TW` or `jpn`, or has its own script, such as `sr-Latn`.
+    """
+    language, script = _parse(code)
+    return script or _find_script(language, _find_region(code))
+
+
+def find_direction(code: str) -> str:
+    """Returns the direction in which a language is written: `rtl` or `ltr`, as in HTML."""
+    return "rtl" if find_script(code) in _RIGHT_TO_LEFT else "ltr"
 
 
 def _list_tags(code: str) -> list[str]:

@@ -103,7 +103,19 @@ def name_language(code: str) -> str:
     """Returns the English name of a language, or its code if it is unknown."""
     # CLDR reads an unknown language, `und`, as English.
     locale = None if code == UNDETERMINED else _find_locale(code)
-    return (locale and locale.get_display_name("en")) or str(_english().languages.get(code, code))
+    if locale and (name := locale.get_display_name("en")):
+        return str(name)
+    # CLDR has names for more languages than it has data about.
+    english = _english()
+    main, *parts = code.replace("-", "_").split("_")
+    found = english.languages.get(main.lower())
+    if found is None:
+        return code
+    more = [
+        english.scripts.get(part.title()) or english.territories.get(part.upper(), part)
+        for part in parts
+    ]
+    return f"{found} ({', '.join(more)})" if more else str(found)
 
 
 def list_language_names(code: str) -> set[str]:

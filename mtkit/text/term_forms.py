@@ -68,8 +68,10 @@ class FoundUse:
     span: Span | None = None
 
 
-def find_uses(text: str, targets: Sequence[tuple[str, bool]]) -> list[FoundUse]:
-    """Returns how a text uses each term; no word counts for two terms.
+def find_uses(
+    text: str, targets: Sequence[tuple[str, bool]], *, shares: bool = False
+) -> list[FoundUse]:
+    """Returns how a text uses each term; a word counts for one term, or for all if it `shares`.
 
     `targets` are terms, and whether they are case-sensitive.
     """
@@ -81,22 +83,8 @@ def find_uses(text: str, targets: Sequence[tuple[str, bool]]) -> list[FoundUse]:
     for form in forms:
         for index in order:
             if found[index].form == "missed":
-                span = words.take(index, form)
+                span = words.take(index, form, keeps=shares)
                 found[index] = FoundUse("missed" if span is None else form, span)
-    return found
-
-
-def find_each_use(text: str, targets: Sequence[tuple[str, bool]]) -> list[FoundUse]:
-    """Returns how a text uses each term, independently of the others; see `find_uses`."""
-    words = _Words(text, targets)
-    found: list[FoundUse] = []
-    for index in range(len(targets)):
-        span = words.take(index, "used", keeps=True)
-        if span is not None:
-            found.append(FoundUse("used", span))
-            continue
-        span = words.take(index, "inflected", keeps=True)
-        found.append(FoundUse("missed" if span is None else "inflected", span))
     return found
 
 

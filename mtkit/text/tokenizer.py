@@ -162,41 +162,22 @@ class SubwordTokenizer:
         foreign_rows: ForeignRows | None = None,
         *,
         unknown: tuple[Sequence[int], Sequence[int]] = ((), ()),
+        masks: Sequence[str] = (),
     ) -> "SubwordTokenizer":
-        """Returns the same with other models, which must have its tags and language pieces."""
-        return self._copy(
-            (source_model, target_model),
-            foreign_rows=foreign_rows,
-            masks=self.masks,
-            unknown=unknown,
-        )
+        """Returns the same with other models, and more masks.
 
-    def with_masks(self, masks: Sequence[str]) -> "SubwordTokenizer":
-        """Returns the same with more masks, which both models already have as pieces."""
-        return self._copy(
-            self.models,
-            foreign_rows=self.foreign_rows,
-            masks=list(dict.fromkeys((*self.masks, *masks))),
-            unknown=self.unknown,
-        )
-
-    def _copy(
-        self,
-        models: tuple[bytes, bytes],
-        *,
-        foreign_rows: ForeignRows | None,
-        masks: Sequence[str],
-        unknown: tuple[Sequence[int], Sequence[int]],
-    ) -> "SubwordTokenizer":
+        The models must have its tags and language pieces, and all masks as pieces.
+        """
         return SubwordTokenizer(
-            *models,
+            source_model,
+            target_model,
             tags=self.tags,
             punctuation=self.punctuation,
             looks_up_unknown=self.looks_up_unknown,
             # Languages of tags are derived again.
             languages=self.languages if self.has_language_pieces else None,
             foreign_rows=foreign_rows,
-            masks=masks,
+            masks=list(dict.fromkeys((*self.masks, *masks))),
             unknown=unknown,
         )
 

@@ -14,9 +14,6 @@ UNSPACED_SCRIPTS = (
 Span = tuple[int, int]
 """The start and end of a part of a text, in characters."""
 _BETWEEN_SPACES = regex.compile(r"[^ \t]+")
-_RIGHT_TO_LEFT = frozenset(
-    ("Arab", "Aran", "Hebr", "Syrc", "Thaa", "Nkoo", "Adlm", "Rohg", "Mand", "Samr")
-)
 _RUN = regex.compile(r"\S+")
 UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
 """Characters of scripts without spaces, for a set of a regular expression."""
@@ -24,30 +21,6 @@ UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\
 _WITHOUT_SPACES = regex.compile(rf"[\u3000-\u303f\uff00-\uffef{UNSPACED}]")
 _MAX_MATCHED = 2_000
 """Maximum characters of a text for exact matching of changes: its time is quadratic."""
-
-
-def find_script(language: str) -> str:
-    """Returns the ISO 15924 code of a language's script; empty if unknown.
-
-    `language` is a code such as `de`, `zh-TW` or `jpn`, or has its own script, such as `sr-Latn`.
-    """
-    from babel.core import get_global, parse_locale  # noqa: PLC0415 (slow to load)
-
-    try:
-        name, territory, script = parse_locale(language.replace("-", "_"))[:3]
-    except ValueError:
-        return ""
-    if script:
-        return str(script)
-    known = get_global("likely_subtags")
-    name = get_global("language_aliases").get(name, name)
-    likely = known.get(f"{name}_{territory}") or known.get(name)
-    return str(parse_locale(likely)[2]) if likely else ""
-
-
-def find_direction(language: str) -> str:
-    """Returns the direction in which a language is written: `rtl` or `ltr`, as in HTML."""
-    return "rtl" if find_script(language) in _RIGHT_TO_LEFT else "ltr"
 
 
 def uses_spaces(text: str) -> bool:

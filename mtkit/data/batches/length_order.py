@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.data.batches.ragged import Indices, join_ranges
-from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStore
-from mtkit.errors import MtkitError
-from mtkit.files import check_file, reserve
+from mtkit.data.batches.token_store import PAIR_COLUMNS, TokenStore, damaged, map_array
+from mtkit.files import reserve
 
 _ORDER_FILE = "order.npy"
 _STRATA_FILE = "strata.npy"
@@ -41,40 +40,18 @@ class LengthOrder:
 
     def __init__(self, folder: Path, columns: Sequence[str] = PAIR_COLUMNS) -> None:
         """Opens what `build_order` wrote; `columns` are the columns that it was built for."""
-        try:
-            self.rows: NDArray[Any] = _map(folder / _ORDER_FILE)
-            # Mapped first, because the header may promise more than the file holds.
-            self.strata: NDArray[np.void] = np.array(_map(folder / _STRATA_FILE))
-        except FileNotFoundError as error:
-            raise MtkitError(
-                f"{error.filename}: missing (the data in order of length)",
-                "run `mtkit prepare` again",
-            ) from error
-        except (ValueError, EOFError) as error:
-            raise MtkitError(
-                f"{folder / _ORDER_FILE}: incomplete: {error}", "run `mtkit prepare` again"
-            ) from error
+        self.rows: NDArray[Any] = map_array(folder / _ORDER_FILE)
+        # Mapped first, because the header may promise more than the file holds.
+        self.strata: NDArray[np.void] = np.array(map_array(folder / _STRATA_FILE))
         if (
             self.strata.dtype != stratum_type(columns)
             or self.rows.dtype.kind != "u"
             or self.rows.ndim != 1
         ):
-            raise MtkitError(
-                f"{folder / _ORDER_FILE}: damaged: {self.rows.dtype} and {self.strata.dtype}",
-                "run `mtkit prepare` again",
-            )
+            raise damaged(folder / _ORDER_FILE, f"{self.rows.dtype} and {self.strata.dtype}")
 
     def __len__(self) -> int:
         return len(self.rows)
-
-
-def _map(path: Path) -> NDArray[Any]:
-    """Returns an array mapped from its file; raises ValueError if it is incomplete."""
-    check_file(path)
-    array = np.load(path, mmap_mode="r")
-    if not isinstance(array, np.ndarray):
-        raise ValueError("several arrays")  # noqa: TRY004
-    return array
 
 
 def build_order(folder: Path, columns: Sequence[str] | None = None) -> None:

@@ -17,7 +17,6 @@ Text infilling (BART, arXiv 1910.13461, section 2.2): each span of a text is rep
 All are pure functions of the seed words, the epoch and the row.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -87,9 +86,7 @@ class TokenMasker:
 
     def count(self, num_text_tokens: Indices) -> Indices:
         """Returns how many tokens are predicted in inputs with that many text tokens."""
-        counts = np.rint(num_text_tokens * self._masking.share).astype(np.int64)
-        found: Indices = np.minimum(np.maximum(counts, 1), num_text_tokens)
-        return found
+        return _count_share(num_text_tokens, self._masking.share)
 
     def mask(self, segments: Segments, rows: Indices, epoch: int) -> MaskedTokens:
         """Returns the inputs of some blocks with the tokens masked that an epoch masks."""
@@ -118,6 +115,13 @@ class TokenMasker:
         return derive_keys_of(numbers, _MASKING_STREAM, *self._words, epoch, kind)
 
 
+def _count_share(sizes: Indices, share: float) -> Indices:
+    """Returns a share of each number of tokens: rounded, and at least one if there is any."""
+    counts = np.rint(sizes * share).astype(np.int64)
+    found: Indices = np.minimum(np.maximum(counts, 1), sizes)
+    return found
+
+
 _INFILLING_STREAM = 7
 """Keeps these draws apart from those of other streams, which use 0 to 6."""
 _LENGTH, _PLACE = range(2)
@@ -132,15 +136,18 @@ class DenoisingTexts(NamedTuple):
     target: Ragged
 
 
-class DenoisingReader(ABC):
-    """Reads blocks of text as corrupted sources and their targets.
+class InfillingReader:
+    """Reads blocks of text as sources whose spans are replaced by `<mask>`, and their targets.
 
     The store's column `text` has sentences that each end with `</s>`; `words` seed the draws.
     """
 
-    def __init__(self, store: TokenStore, words: Sequence[int]) -> None:
-        self._store = store
-        self._words = tuple(words)
+    def __init__(
+        self, store: TokenStore, denoising: Denoising, *, mask_token: int, words: Sequence[int]
+    ) -> None:
+        self._store, self._words = store, tuple(words)
+        self._denoising, self._mask_token = denoising, mask_token
+        self._thresholds = _accumulate_poisson(denoising.mean_span)
 
     def bound(self, rows: Indices) -> Indices:
         """Returns the maximum length of source and target in any epoch, [rows]."""
@@ -163,27 +170,11 @@ class DenoisingReader(ABC):
         tokens[join_ranges(np.cumsum(lengths) - lengths, lengths - 1)] = text.tokens[is_text]
         return Ragged(tokens, lengths)
 
-    @abstractmethod
-    def corrupt(self, target: Ragged, rows: Indices, epoch: int) -> Ragged:
-        """Returns the texts as an epoch has them; `rows` seed the draws."""
-
-
-class InfillingReader(DenoisingReader):
-    """Replaces spans by `<mask>`."""
-
-    def __init__(
-        self, store: TokenStore, denoising: Denoising, *, mask_token: int, words: Sequence[int]
-    ) -> None:
-        super().__init__(store, words)
-        self._denoising = denoising
-        self._mask_token = mask_token
-        self._thresholds = _accumulate_poisson(denoising.mean_span)
-
     def corrupt(self, target: Ragged, rows: Indices, epoch: int) -> Ragged:
         """Returns the texts with the spans replaced that an epoch masks; `rows` seed the draws."""
         sizes = target.lengths - 1
         rows = rows.astype(np.int64)
-        num_masked = self._count_masked(sizes)
+        num_masked = _count_share(sizes, self._denoising.share)
         owners, lengths = self._draw_lengths(num_masked, rows, epoch)
         counts = np.bincount(owners, minlength=len(rows))
         # Any order of `<mask>` and visible tokens is equally likely.
@@ -206,11 +197,6 @@ class InfillingReader(DenoisingReader):
         source = np.full(len(is_mask), self._mask_token, dtype=np.int64)
         source[~is_mask] = target.tokens[is_visible]
         return Ragged(source, source_lengths)
-
-    def _count_masked(self, sizes: Indices) -> Indices:
-        counts = np.rint(sizes * self._denoising.share).astype(np.int64)
-        found: Indices = np.minimum(np.maximum(counts, 1), sizes)
-        return found
 
     def _draw_lengths(
         self, num_masked: Indices, rows: Indices, epoch: int

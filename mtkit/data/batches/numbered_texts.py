@@ -16,9 +16,14 @@ from numpy.typing import NDArray
 
 from mtkit.data.batches.length_order import LengthOrder, build_order
 from mtkit.data.batches.ragged import Indices, Ragged
-from mtkit.data.batches.token_store import TokenStore, TokenStoreWriter, make_batch
-from mtkit.errors import MtkitError
-from mtkit.files import check_file, parse_json, read_file, write_atomically
+from mtkit.data.batches.token_store import (
+    TokenStore,
+    TokenStoreWriter,
+    damaged,
+    make_batch,
+    map_array,
+)
+from mtkit.files import parse_json, read_file, write_atomically
 
 TEXT_COLUMNS = ("text",)
 _NUMBER = np.dtype("<i8")
@@ -93,9 +98,9 @@ def read_labels(folder: Path) -> tuple[str, ...]:
     try:
         names = parse_json(read_file(path, max_bytes=_MAX_BYTES), path)
     except FileNotFoundError as error:
-        raise _damaged(path, "no such file") from error
+        raise damaged(path, "no such file") from error
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise _damaged(path, "expected a list of labels")
+        raise damaged(path, "expected a list of labels")
     return tuple(names)
 
 
@@ -103,7 +108,7 @@ def open_labelled(folder: Path, vocab_size: int) -> tuple[NumberedTexts, tuple[s
     """Opens labelled texts; returns them and the labels."""
     texts, names = NumberedTexts.open(folder, vocab_size, "labels"), read_labels(folder)
     if not np.isin(texts.numbers, np.arange(len(names))).all():
-        raise _damaged(folder / "labels.npy", f"expected numbers below {len(names)}")
+        raise damaged(folder / "labels.npy", f"expected numbers below {len(names)}")
     return texts, names
 
 
@@ -117,19 +122,7 @@ def _write_header(stream: IO[bytes], num_rows: int) -> None:
 
 
 def _map_numbers(path: Path, num_rows: int) -> NDArray[np.int64]:
-    try:
-        check_file(path)
-        numbers = np.load(path, mmap_mode="r")
-    except FileNotFoundError as error:
-        raise MtkitError(f"{path}: no such file", "run `mtkit prepare` again") from error
-    except (ValueError, EOFError) as error:
-        raise _damaged(path, str(error)) from error
-    is_array = isinstance(numbers, np.ndarray) and numbers.dtype == _NUMBER
-    if not is_array or numbers.shape != (num_rows,):
-        raise _damaged(path, f"expected {num_rows:,} numbers")
-    found: NDArray[np.int64] = numbers
-    return found
-
-
-def _damaged(path: Path, reason: str) -> MtkitError:
-    return MtkitError(f"{path}: damaged: {reason}", "run `mtkit prepare` again")
+    numbers: NDArray[np.int64] = map_array(path)
+    if numbers.dtype != _NUMBER or numbers.shape != (num_rows,):
+        raise damaged(path, f"expected {num_rows:,} numbers")
+    return numbers

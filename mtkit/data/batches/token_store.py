@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic import BaseModel, NonNegativeInt, ValidationError
 
 from mtkit.data.batches.ragged import Indices, Ragged, join_ranges
@@ -145,10 +146,10 @@ class TokenStore:
                 batches.append(reader.get_batch(number))
                 batches[-1].validate()
         except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-            raise _damaged(path, str(error)) from error
+            raise damaged(path, str(error)) from error
         schema, num_rows = reader.schema, sum(batch.num_rows for batch in batches)
         if num_rows != self._num_rows or not _has_columns(schema, vocab_sizes):
-            raise _damaged(path, f"{num_rows:,} rows of\n{schema}")
+            raise damaged(path, f"{num_rows:,} rows of\n{schema}")
         # An empty record batch may lack buffers; no row is ever looked up in it.
         batches = [batch for batch in batches if batch.num_rows]
         batch_sizes = np.array([batch.num_rows for batch in batches], dtype=np.int64)
@@ -190,7 +191,7 @@ class TokenStore:
             found[name] = self._columns[name].gather(*indices)
             largest, size = found[name].tokens.max(initial=0), self._vocab_sizes.get(name)
             if size is not None and largest >= size:
-                raise _damaged(
+                raise damaged(
                     self._path, f"token id {largest:,} in a vocabulary of {size:,} pieces"
                 )
         return found
@@ -232,7 +233,7 @@ class _Column:
         end = mapped.address + mapped.size
         for buffer in (buffer for pair in buffers for buffer in pair if buffer and buffer.size):
             if not mapped.address <= buffer.address <= end - buffer.size:
-                raise _damaged(path, "compressed, or written by another program")
+                raise damaged(path, "compressed, or written by another program")
         # In items from the start of the file; Arrow aligns every buffer to 8 bytes.
         self._first_offsets = np.array(
             [(offsets.address - mapped.address) // 4 for offsets, _ in buffers], dtype=np.int64
@@ -253,7 +254,7 @@ class _Column:
         lengths = self._offsets[indices + 1] - starts
         firsts = self._first_values[batches] + starts
         if len(rows) and (lengths.min() < 0 or (firsts + lengths).max() > len(self._values)):
-            raise _damaged(self._path, "its sentences extend past its end")
+            raise damaged(self._path, "its sentences extend past its end")
         return firsts, lengths
 
     def gather(self, batches: Indices, rows: Indices) -> Ragged:
@@ -279,8 +280,23 @@ def _read_facts(folder: Path) -> _StoreFacts:
     try:
         return _StoreFacts.model_validate(facts)
     except ValidationError as error:
-        raise _damaged(path, describe_fault(error)) from error
+        raise damaged(path, describe_fault(error)) from error
 
 
-def _damaged(path: Path, reason: str) -> MtkitError:
+def map_array(path: Path) -> NDArray[Any]:
+    """Returns an array of prepared data, mapped from its file."""
+    try:
+        check_file(path)
+        array = np.load(path, mmap_mode="r")
+    except FileNotFoundError as error:
+        raise MtkitError(f"{path}: no such file", "run `mtkit prepare` again") from error
+    except (ValueError, EOFError) as error:
+        raise damaged(path, str(error)) from error
+    if not isinstance(array, np.ndarray):
+        raise damaged(path, "several arrays")
+    return array
+
+
+def damaged(path: Path, reason: str) -> MtkitError:
+    """Returns the error for a damaged file of prepared data."""
     return MtkitError(f"{path}: damaged: {shorten(reason, 200)}", "run `mtkit prepare` again")

@@ -39,7 +39,7 @@ from mtkit.data.cleaning.filters import (
 from mtkit.data.cleaning.overlap import HeldOut, find_overlap
 from mtkit.errors import MtkitError, suggest
 from mtkit.recipe.cleaning import Cleaning, LanguageIdentification
-from mtkit.text.words import find_script
+from mtkit.text.languages import find_script
 
 _SCRIPTS_OF = {
     "Hans": ("Hani",),

@@ -1,8 +1,7 @@
 """Aligns the words of the cleaned pairs: with a corpus's own links, or with mtkit's aligner."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,29 +30,22 @@ from mtkit.data.word_alignment.word_table import find_aligned_words
 from mtkit.files import digest_file
 
 
-@dataclass(frozen=True)
-class AligningJob:
-    """The settings of a worker process that aligns parts of a text store; picklable.
+class PartAligner:
+    """Aligns parts of a text store; created once per process.
 
-    Attributes:
+    Args:
         folder: Folder of the store of alignments.
-        names_alignments: For each corpus, whether the store has its alignments.
+        text: Folder of the text store.
+        names_alignments: For each corpus, whether the text store has its alignments.
         aligner: File of the aligner for the other corpora, if any.
     """
 
-    folder: Path
-    text: Path
-    names_alignments: tuple[bool, ...]
-    aligner: Path | None
-
-
-class PartAligner:
-    """Aligns parts of a text store; created once per process."""
-
-    def __init__(self, job: AligningJob) -> None:
-        self._job = job
-        self._text = TextStore(job.text)
-        self._aligner = None if job.aligner is None else WordAligner.load(job.aligner)
+    def __init__(
+        self, folder: Path, text: Path, names_alignments: Sequence[bool], aligner: Path | None
+    ) -> None:
+        self._folder, self._names_alignments = folder, names_alignments
+        self._text = TextStore(text)
+        self._aligner = None if aligner is None else WordAligner.load(aligner)
 
     def __call__(self, part: TextPart) -> tuple[WrittenPart, int, int]:
         """Writes the links of each row of a part, none for rows that don't count.
@@ -62,7 +54,7 @@ class PartAligner:
         """
         rows = self._text.read_part(part.number)
         wanted = np.flatnonzero(part.is_unique)
-        if self._job.names_alignments[part.corpus]:
+        if self._names_alignments[part.corpus]:
             found = rows.column(ALIGNMENT_COLUMN).take(pa.array(wanted)).to_pylist()
         else:
             assert self._aligner is not None
@@ -72,7 +64,7 @@ class PartAligner:
         lines = [""] * rows.num_rows
         for row, line in zip(wanted.tolist(), found, strict=True):
             lines[row] = line
-        written = write_part(self._job.folder, make_text_batch({ALIGNMENT_COLUMN: lines}))
+        written = write_part(self._folder, make_text_batch({ALIGNMENT_COLUMN: lines}))
         return written, sum(map(bool, lines)), sum(line.count("-") for line in lines)
 
 
@@ -98,9 +90,9 @@ def align_text(preparation: Preparation, folder: Path) -> AlignmentFacts:
         aligner = folder / ALIGNER_FILE
         chosen = (part for part in store.list_parts(parts) if not names_alignments[part.corpus])
         train_aligner(_read_pairs(store, chosen), _split_pair).save(aligner)
-    job = AligningJob(folder, preparation.text, names_alignments, aligner)
+    build = partial(PartAligner, folder, preparation.text, names_alignments, aligner)
     aligned = num_links = 0
-    found = preparation.executor.run(partial(PartAligner, job), store.list_parts(parts))
+    found = preparation.executor.run(build, store.list_parts(parts))
     with TextStoreWriter(folder) as writer, closing(found):
         counted = ((aligned_part[0].num_rows, aligned_part) for aligned_part in found)
         for part, num_rows, num_found in show_progress(counted, "aligning"):

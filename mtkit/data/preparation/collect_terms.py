@@ -1,8 +1,7 @@
 """Collects the terms of the cleaned pairs and counts their translations, from alignments."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,25 +35,11 @@ _MAX_COUNTS = 200_000
 Counts = Counter[tuple[str, str]]
 
 
-@dataclass(frozen=True)
-class CollectingJob:
-    """The settings of a worker process that counts; picklable.
-
-    Attributes:
-        alignments: Folder of the store of the pairs' alignments.
-        names_alignments: For each corpus, whether it has its own alignments.
-    """
-
-    text: Path
-    alignments: Path
-    names_alignments: tuple[bool, ...]
-
-
 class PartWords:
     """Counts the pairs of a part that contain each word, by side; created once per process."""
 
-    def __init__(self, job: CollectingJob) -> None:
-        self._text = TextStore(job.text)
+    def __init__(self, text: Path) -> None:
+        self._text = TextStore(text)
 
     def __call__(self, part: TextPart) -> tuple[int, Counts]:
         """Returns the number of pairs, and the counts by side and word."""
@@ -68,18 +53,27 @@ class PartWords:
 
 
 class PartTerms:
-    """Counts the terms of a part with their translations; created once per process."""
+    """Counts the terms of a part with their translations; created once per process.
 
-    def __init__(self, job: CollectingJob, common: CommonWords) -> None:
-        self._job, self._common = job, common
-        self._text, self._alignments = TextStore(job.text), TextStore(job.alignments)
+    Args:
+        text: Folder of the text store.
+        alignments: Folder of the store of the pairs' alignments.
+        names_alignments: For each corpus, whether it has its own alignments.
+        common: Words that aren't terms.
+    """
+
+    def __init__(
+        self, text: Path, alignments: Path, names_alignments: Sequence[bool], common: CommonWords
+    ) -> None:
+        self._names_alignments, self._common = names_alignments, common
+        self._text, self._alignments = TextStore(text), TextStore(alignments)
 
     def __call__(self, part: TextPart) -> tuple[int, Counts]:
         """Returns the number of pairs, and of pairs with each lower-case term and translation."""
         wanted = pa.array(part.is_unique)
         text = self._text.read_part(part.number).filter(wanted)
         links = self._alignments.read_part(part.number).filter(wanted)
-        find_words = choose_words(is_own=self._job.names_alignments[part.corpus])
+        find_words = choose_words(is_own=self._names_alignments[part.corpus])
         counts: Counts = Counter()
         for source, target, line in zip(
             text.column("source").to_pylist(),
@@ -99,8 +93,7 @@ class PartTerms:
 
 def collect_terms(preparation: Preparation, folder: Path) -> TermFacts:
     """Writes the lexicon of the cleaned pairs; it doesn't depend on the number of workers."""
-    names = preparation.data.names_alignments
-    job = CollectingJob(preparation.text, preparation.draft / "alignment", names)
+    text, alignments = preparation.text, preparation.draft / "alignment"
     num_pairs = sum(int(np.count_nonzero(part.is_unique)) for part in preparation.list_parts())
     if num_pairs < MIN_PAIRS:
         raise _refuse(
@@ -111,16 +104,15 @@ def collect_terms(preparation: Preparation, folder: Path) -> TermFacts:
         counted = preparation.executor.run(build, preparation.list_parts())
         return add_up(show_progress(counted, what), max_counts=_MAX_COUNTS)
 
-    words = count(partial(PartWords, job), "counting words")
+    words = count(partial(PartWords, text), "counting words")
     frequent = {key for key, number in words.items() if number > _COMMON_SHARE * num_pairs}
     common = (
         frozenset(word for side, word in frequent if side == "source"),
         frozenset(word for side, word in frequent if side == "target"),
     )
     translations: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for (term, translation), number in count(
-        partial(PartTerms, job, common), "counting terms"
-    ).items():
+    build = partial(PartTerms, text, alignments, preparation.data.names_alignments, common)
+    for (term, translation), number in count(build, "counting terms").items():
         translations[term][translation] = number
     if not translations:
         raise _refuse(f"found no words in {num_pairs:,} pairs that are translations of each other")

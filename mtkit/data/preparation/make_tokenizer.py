@@ -37,7 +37,9 @@ def make_tokenizer(preparation: Preparation, folder: Path) -> TokenizerFacts:
         addition = f", with {' '.join(added)} added" if added else ""
         say(f"reusing the vocabulary of {reused}{addition}")
     if masks := list_copy_symbols(choice.data.augment):
-        tokenizer = tokenizer.with_masks(masks)
+        tokenizer = tokenizer.with_models(
+            *tokenizer.models, tokenizer.foreign_rows, unknown=tokenizer.unknown, masks=masks
+        )
     tokenizer.save(folder)
     return {
         "source_pieces": tokenizer.source_vocab_size,

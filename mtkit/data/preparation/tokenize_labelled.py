@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,38 +17,34 @@ from mtkit.data.preparation.tokenized import ColumnCounts, TokenizedPart, count_
 from mtkit.text.tokenizer import SubwordTokenizer
 
 
-@dataclass(frozen=True)
-class LabelledJob:
-    """The settings of a worker process that tokenises labelled texts; picklable."""
-
-    text: Path
-    tokenizer: Path
-    labels: tuple[str, ...]
-    max_tokens: int
-    has_pairs: bool
-
-
 class LabelledTokenizer:
     """Tokenises parts of a text store of labelled texts; created once per process."""
 
-    def __init__(self, job: LabelledJob) -> None:
-        self._job = job
-        self._text = TextStore(job.text)
-        self._tokenizer = SubwordTokenizer.load(job.tokenizer)
-        self._numbers = {label: number for number, label in enumerate(job.labels)}
+    def __init__(
+        self,
+        text: Path,
+        tokenizer: Path,
+        labels: Sequence[str],
+        *,
+        max_tokens: int,
+        has_pairs: bool,
+    ) -> None:
+        self._text, self._tokenizer = TextStore(text), SubwordTokenizer.load(tokenizer)
+        self._numbers = {label: number for number, label in enumerate(labels)}
+        self._max_tokens, self._has_pairs = max_tokens, has_pairs
 
     def __call__(self, part: TextPart) -> TokenizedPart:
         """Returns the tokens of a part."""
         unique = self._text.read_part(part.number).filter(pa.array(part.is_unique))
         columns = unique.to_pydict()
-        texts, seconds = columns["text"], columns["second"] if self._job.has_pairs else None
-        rows = encode_texts(self._tokenizer, texts, seconds, max_tokens=self._job.max_tokens)
+        texts, seconds = columns["text"], columns["second"] if self._has_pairs else None
+        rows = encode_texts(self._tokenizer, texts, seconds, max_tokens=self._max_tokens)
         labels = np.array([self._numbers[label] for label in columns["label"]], np.int64)
         unknown: Counter[str] = Counter()
         if seconds is None:
             unknown = count_unknown(self._tokenizer, "source", rows, texts)
         counts = ColumnCounts(
-            lengths=np.bincount(rows.lengths, minlength=self._job.max_tokens + 1),
+            lengths=np.bincount(rows.lengths, minlength=self._max_tokens + 1),
             pieces=np.bincount(rows.tokens, minlength=self._tokenizer.source_vocab_size),
             unknown=unknown,
         )
@@ -83,11 +78,11 @@ class LabelledStore:
 def build_labelled_tokenizer(preparation: Preparation) -> Callable[[], LabelledTokenizer]:
     """Returns a picklable factory of a tokenizer for a recipe's labelled texts."""
     data = preparation.data
-    job = LabelledJob(
+    return partial(
+        LabelledTokenizer,
         preparation.text,
         preparation.tokenizer,
-        tuple(preparation.found["text"]["labels"]),
-        data.block_tokens,
-        data.has_pairs_of_texts,
+        preparation.found["text"]["labels"],
+        max_tokens=data.block_tokens,
+        has_pairs=data.has_pairs_of_texts,
     )
-    return partial(LabelledTokenizer, job)

@@ -55,7 +55,6 @@ class TokenizingJob:
         max_tokens: Maximum length of either side, tag and `</s>` counted.
         sampling: How training samples segmentations, if it does.
         seed: Seed for measuring the samples' growth.
-        left_out: File that marks rows that aren't selected; None if all are.
         alignments: Folder of the store of the pairs' alignments, if any.
         stores_links: Whether the links between tokens are stored.
         names_alignments: For each corpus, whether its links are its own, between spaces.
@@ -70,7 +69,6 @@ class TokenizingJob:
     max_tokens: int
     sampling: SubwordSampling | None
     seed: int
-    left_out: Path | None = None
     alignments: Path | None = None
     stores_links: bool = False
     names_alignments: tuple[bool, ...] = ()
@@ -310,7 +308,6 @@ def build_pair_tokenizer(preparation: Preparation) -> Callable[[], PairTokenizer
         max_tokens=data.cleaning.max_tokens,
         sampling=recipe.tokenizer.sampling,
         seed=recipe.seed,
-        left_out=preparation.left_out,
         alignments=draft / "alignment" if needs_alignments(preparation) else None,
         stores_links=recipe.training.guided_alignment is not None,
         names_alignments=data.names_alignments,

@@ -17,7 +17,7 @@ from mtkit.documents.document import (
     Unit,
 )
 from mtkit.documents.escaped_text import read_escaped_text
-from mtkit.text.words import find_direction
+from mtkit.text.languages import find_direction
 
 # fmt: off
 _INLINE = frozenset((

@@ -23,7 +23,6 @@ from mtkit.data.batches.examples import (
     find_closing,
 )
 from mtkit.data.batches.masking import (
-    DenoisingReader,
     DenoisingTexts,
     InfillingReader,
     MaskedTokens,
@@ -180,7 +179,7 @@ class DenoisingBatches(StoredBatches[DenoisingTexts, TranslationBatch]):
     """
 
     @cached_property
-    def _reader(self) -> DenoisingReader:
+    def _reader(self) -> InfillingReader:
         return InfillingReader(
             self._data.train,
             self._recipe.training.denoising or Denoising(),

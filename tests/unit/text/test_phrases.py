@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from mtkit.text import glossary, phrases
 from mtkit.text.glossary import Glossary, Term
 from mtkit.text.phrases import PhraseFinder
-from mtkit.text.term_forms import find_each_use, find_uses
+from mtkit.text.term_forms import find_uses
 
 WORDS = st.lists(st.sampled_from(["a", "b", "ab", "\0", "a b"[0], "ä"]), max_size=12)
 
@@ -34,7 +34,7 @@ def test_each_use_is_as_if_there_were_no_other_term(words, targets, is_case_sens
     given_targets = [(" ".join(target), is_case_sensitive) for target in targets]
     text = " ".join(words)
     alone = [find_uses(text, [target])[0] for target in given_targets]
-    assert find_each_use(text, given_targets) == alone
+    assert find_uses(text, given_targets, shares=True) == alone
 
 
 def test_terms_of_a_text_are_bounded(monkeypatch):
@@ -60,7 +60,7 @@ def test_places_compared_for_inflected_terms_are_bounded(monkeypatch):
     monkeypatch.setattr("mtkit.text.term_forms._are_word_forms", compare)
     words = " ".join(f"abcdef{number}" for number in range(2_000))
     targets = [(f"abcxyz{number}", False) for number in range(1_000)]
-    assert {use.form for use in find_each_use(words, targets)} == {"missed"}
+    assert {use.form for use in find_uses(words, targets, shares=True)} == {"missed"}
     # 64 for each of a thousand words, where each with each would be two million.
     assert compared == 64_000
 

@@ -69,7 +69,7 @@ def test_an_order_that_was_cut_short(tmp_path) -> None:
     build_order(tmp_path)
     path = tmp_path / "order.npy"
     path.write_bytes(path.read_bytes()[:-4])
-    with pytest.raises(MtkitError, match="incomplete"):
+    with pytest.raises(MtkitError, match="damaged"):
         LengthOrder(tmp_path)
 
 
