@@ -243,6 +243,17 @@ def parse_json(content: bytes, path: Path, hint: str = "") -> Any:
         raise MtkitError(f"{path}: damaged: a number with too many digits", hint) from error
 
 
+@contextmanager
+def reporting_faults(origin: object, hint: str = "") -> Iterator[None]:
+    """Raises an `MtkitError` if what is read from a file isn't what the block expects."""
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    try:
+        yield
+    except ValidationError as error:
+        raise MtkitError(f"{origin}: {describe_fault(error)}", hint) from error
+
+
 def describe_fault(error: "ValidationError") -> str:
     """Returns the first fault that validation found in a file, and its key."""
     fault = error.errors(include_url=False, include_input=False)[0]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from mtkit.text.protected import find_addresses
 from mtkit.text.words import UNSPACED_SCRIPTS
 
+_MAX_PART_WORDS = 4
 _LAST_ASCII = 0x7F
 _NUM_CODE_POINTS = 0x110000
 _NUM_LOW_PLANES = 0x40000
@@ -270,14 +271,14 @@ def find_repeats(
     return positions[begins], np.diff(begins, append=len(positions)) // size + 1
 
 
-def find_repetitive(text: Text, max_repeats: int, max_part_words: int = 4) -> NDArray[np.bool_]:
-    """Returns which lines repeat a part of up to `max_part_words` words too often, [lines]."""
+def find_repetitive(text: Text, max_repeats: int) -> NDArray[np.bool_]:
+    """Returns which lines repeat a part of up to four words too often, [lines]."""
     found = np.zeros(len(text.lines), np.bool_)
     words, owners = _hash_words(text)
     unspaced = np.flatnonzero(text.kinds & CharacterKind.UNSPACED)
     # Neighbours have neighbouring positions; a gap separates parts as a line does.
     runs = unspaced - np.arange(len(unspaced))
-    for size in range(1, max_part_words + 1):
+    for size in range(1, _MAX_PART_WORDS + 1):
         begins, repeats = find_repeats(words, size, owners)
         found[owners[begins[repeats > max_repeats]]] = True
         begins, repeats = find_repeats(text.codes[unspaced], size, runs)

@@ -26,8 +26,8 @@ from mtkit.documents.render import render_unit
 from mtkit.errors import MtkitError
 from mtkit.inference.paragraphs import find_lowest
 from mtkit.inference.request import LineWarning
+from mtkit.text.words import replace_surrogates
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 """What XML can't contain, besides surrogates."""
 EMPTY = "empty"
@@ -306,7 +306,7 @@ def _require_text(source: str, translated: TranslatedText) -> TranslatedText:
         raise UnwritableError(EMPTY)
     written = _FORBIDDEN.sub(
         lambda found: found[0] if found[0] in source else "\N{REPLACEMENT CHARACTER}",
-        _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", translated.text),
+        replace_surrogates(translated.text),
     )
     return translated if written == translated.text else replace(translated, text=written)
 

@@ -11,6 +11,7 @@ from mtkit.files import write_atomically
 from mtkit.folders import building, check_new
 from mtkit.inference.export import choose_languages
 from mtkit.inference.transformers_parity import (
+    MAX_TRANSLATED,
     check_transformers_folder,
     load_transformers,
 )
@@ -20,7 +21,6 @@ from mtkit.model.exporters.transformers_translator import check_holds, write_tra
 from mtkit.model.folder import load_model_folder
 from mtkit.recipe.inference import Inference, LengthPenalty
 
-_MAX_TRANSLATED = 100
 _MAX_TOKENIZED = 5_000
 
 
@@ -61,13 +61,12 @@ def export_transformers(
     settings = _with_power(settings, fmean(lengths))
     with building(output.absolute()) as draft:
         written = write_translator(loaded, draft, settings)
-        say(f"{written.architecture}: comparing {min(len(usable), _MAX_TRANSLATED)} translations")
+        say(f"{written.architecture}: comparing {min(len(usable), MAX_TRANSLATED)} translations")
         compared = check_transformers_folder(
             loaded,
             draft,
             written,
             lines=usable,
-            num_translated=_MAX_TRANSLATED,
             settings=settings,
             languages=languages,
         )

@@ -12,13 +12,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from mtkit.checks.text import compare_lengths
 from mtkit.errors import MtkitError
 from mtkit.evaluation.learned import LearnedMetric
 from mtkit.evaluation.quality import MAX_THRESHOLDS, Estimator, Threshold, choose_threshold
-from mtkit.files import as_json_text, check_format, describe_fault, read_json, write_atomically
+from mtkit.files import (
+    as_json_text,
+    check_format,
+    read_json,
+    reporting_faults,
+    write_atomically,
+)
 from mtkit.inference.flag_lines import measure_coverage
 from mtkit.inference.line import Line
 from mtkit.inference.request import Request
@@ -97,10 +103,8 @@ class QualityFile(Section):
                 f"{path}: no such file (inference.quality.path)", "make it: mtkit calibrate"
             ) from error
         check_format(content, path, _FORMAT_VERSION, _CALIBRATE_AGAIN)
-        try:
+        with reporting_faults(path, _CALIBRATE_AGAIN):
             return cls.model_validate_json(json.dumps(content))
-        except ValidationError as error:
-            raise MtkitError(f"{path}: {describe_fault(error)}", _CALIBRATE_AGAIN) from error
 
     def write(self, path: Path) -> None:
         """Writes the file atomically."""

@@ -1,7 +1,7 @@
 """Replaces pieces of a line by symbols that a model copies, and restores the pieces later."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from mtkit.inference.engines.engine import EncodedSource
@@ -99,35 +99,30 @@ class MaskedText:
 
 def mask(text: str, pieces: Sequence[ProtectedPiece], symbols: Sequence[str]) -> MaskedText:
     """Returns a text with each piece, in order, replaced by a symbol that isn't in the text."""
-    masked: dict[str, str] = {}
-    edits: list[_Edit] = []
-    parts: list[str] = []
-    position = length = 0
-    for piece, symbol in zip(pieces, symbols, strict=False):
-        start, end = piece.span
-        parts += [text[position:start], symbol]
-        length += start - position
-        edits.append(((start, end), (length, length + len(symbol))))
-        length += len(symbol)
-        masked[symbol] = piece.text
-        position = end
-    return MaskedText("".join([*parts, text[position:]]), masked, tuple(edits))
+    chosen = list(zip(pieces, symbols, strict=False))
+    edited, edits = _edit(text, ((piece.span, symbol) for piece, symbol in chosen))
+    return MaskedText(edited, {symbol: piece.text for piece, symbol in chosen}, edits)
 
 
-def _replace_symbols(text: str, masked: dict[str, str]) -> tuple[str, list[_Edit]]:
+def _replace_symbols(text: str, masked: dict[str, str]) -> tuple[str, tuple[_Edit, ...]]:
     """Returns a text with its symbols replaced, and the edits."""
+    pattern = "|".join(map(re.escape, masked)) or "(?!)"
+    found = re.finditer(pattern, text)
+    return _edit(text, ((each.span(), masked[each.group()]) for each in found))
+
+
+def _edit(text: str, changes: Iterable[tuple[Span, str]]) -> tuple[str, tuple[_Edit, ...]]:
+    """Returns a text with spans, in order, replaced; and each span with its replacement's."""
     edits: list[_Edit] = []
     parts: list[str] = []
     position = length = 0
-    pattern = "|".join(map(re.escape, masked)) or "(?!)"
-    for found in re.finditer(pattern, text):
-        piece = masked[found.group()]
-        parts += [text[position : found.start()], piece]
-        length += found.start() - position
-        edits.append((found.span(), (length, length + len(piece))))
-        length += len(piece)
-        position = found.end()
-    return "".join([*parts, text[position:]]), edits
+    for (start, end), other in changes:
+        parts += [text[position:start], other]
+        length += start - position
+        edits.append(((start, end), (length, length + len(other))))
+        length += len(other)
+        position = end
+    return "".join([*parts, text[position:]]), tuple(edits)
 
 
 def _move(span: Span, edits: Sequence[_Edit]) -> Span:

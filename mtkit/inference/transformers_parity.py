@@ -24,6 +24,8 @@ from mtkit.recipe.inference import Inference
 from mtkit.text.languages import NO_MARKS
 from mtkit.text.token_ids import SPECIAL_PIECES
 
+MAX_TRANSLATED = 100
+
 
 def load_transformers() -> Any:
     """Returns transformers' package; raises an MtkitError if it isn't installed."""
@@ -40,13 +42,12 @@ def check_transformers_folder(
     written: WrittenTranslator,
     *,
     lines: Sequence[str],
-    num_translated: int,
     settings: Inference,
     languages: tuple[str, str] | None = None,
 ) -> list[str]:
     """Returns lines that compare transformers with the model; raises an MtkitError if they differ.
 
-    No line is blank; the first `num_translated` are also translated. The length penalty has the
+    No line is blank; the first `MAX_TRANSLATED` are also translated. The length penalty has the
     power form. `languages` are source and target of a model with language tokens.
     """
     library = load_transformers()
@@ -62,7 +63,7 @@ def check_transformers_folder(
     parity = check_parity(
         TorchEngine(loaded.translator, "cpu"),
         _TransformersEngine(model, written, settings.length_penalty.alpha),
-        tokens[:num_translated],
+        tokens[:MAX_TRANSLATED],
         _matching_settings(settings),
         library="transformers",
         num_compared=1,

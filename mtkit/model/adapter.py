@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, PositiveInt, ValidationError
+from pydantic import Field, PositiveInt
 from torch import Tensor
 
 from mtkit.errors import MtkitError
-from mtkit.files import check_format, describe_fault, read_json
+from mtkit.files import check_format, read_json, reporting_faults
 from mtkit.model.config import (
     ADAPTER_FILE,
     ADAPTER_WEIGHTS_FILE,
@@ -74,13 +74,9 @@ def read_adapter_config(folder: Path) -> AdapterConfig:
     path = folder / ADAPTER_FILE
     facts = read_json(path, max_bytes=_MAX_BYTES)
     check_format(facts, path, FORMAT_VERSION, "train the adapter again")
-    try:
+    with reporting_faults(path, "copy the complete folder again"):
         # As JSON, because a strict model takes no lists for tuples.
         return AdapterConfig.model_validate_json(json.dumps(facts))
-    except ValidationError as error:
-        raise MtkitError(
-            f"{path}: {describe_fault(error)}", "copy the complete folder again"
-        ) from error
 
 
 def read_adapted_weights(folder: Path, config: ModelConfig) -> dict[str, Tensor]:

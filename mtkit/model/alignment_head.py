@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from mtkit.errors import MtkitError
-from mtkit.files import describe_fault, read_json
+from mtkit.files import read_json, reporting_faults
 from mtkit.recipe.model import Model
 from mtkit.recipe.section import Section
 
@@ -57,10 +57,8 @@ def read_alignment_head(folder: Path, model: Model) -> AlignmentHead:
     if not path.is_file():
         return default_head(model)
     content = read_json(path, max_bytes=_MAX_BYTES)
-    try:
+    with reporting_faults(f"{path}: damaged", _COPY_AGAIN):
         found = AlignmentHead.model_validate(content)
-    except ValidationError as error:
-        raise MtkitError(f"{path}: damaged: {describe_fault(error)}", _COPY_AGAIN) from error
     if found.layer > model.num_decoder_layers or (found.head or 1) > model.num_heads:
         raise MtkitError(
             f"{path}: layer {found.layer}, head {found.head or 'none'}, but the decoder has "

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import ValidationError
 
 from mtkit.errors import MtkitError, shorten
-from mtkit.files import describe_fault, parse_json, read_file
+from mtkit.files import parse_json, read_file, reporting_faults
 from mtkit.model.config import CONFIG_FILE, WEIGHTS_FILE
 from mtkit.model.digest import digest_model, reading
 from mtkit.model.weight_files import check_weights
@@ -185,11 +184,8 @@ def read_comet_config(folder: Path) -> CometConfig:
     except FileNotFoundError as error:
         raise MtkitError(f"{folder}: no metric here (no {CONFIG_FILE})", _IMPORT) from error
     parse_json(content, path)
-    try:
+    with reporting_faults(f"{path}: not a learned metric", _IMPORT):
         return CometConfig.model_validate_json(content)
-    except ValidationError as error:
-        fault = f"{path}: not a learned metric: {describe_fault(error)}"
-        raise MtkitError(fault, _IMPORT) from error
 
 
 def load_comet(folder: Path) -> LoadedComet:

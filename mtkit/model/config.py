@@ -9,7 +9,6 @@ from pydantic import (
     BaseModel,
     Field,
     PositiveInt,
-    ValidationError,
     model_validator,
 )
 
@@ -17,10 +16,10 @@ from mtkit.errors import MtkitError
 from mtkit.files import (
     as_json_text,
     check_format,
-    describe_fault,
     parse_json,
     read_file,
     read_json,
+    reporting_faults,
     write_atomically,
 )
 from mtkit.model.parameters import Shape, list_shapes
@@ -233,13 +232,8 @@ def _read_section(path: Path, kind: type[SectionKind]) -> SectionKind:
     content = read_file(path, max_bytes=_MAX_BYTES)
     # JSON errors are reported in the parser's words.
     parse_json(content, path)
-    try:
+    with reporting_faults(path, "copy the complete folder again, or train the model again"):
         return kind.model_validate_json(content)
-    except ValidationError as error:
-        raise MtkitError(
-            f"{path}: {describe_fault(error)}",
-            "copy the complete folder again, or train the model again",
-        ) from error
 
 
 def read_config(folder: Path) -> ModelConfig:

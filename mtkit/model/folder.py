@@ -64,7 +64,9 @@ class LoadedModel(OpenedFolder):
     @property
     def translator(self) -> EncoderDecoder:
         """The network of a translator; raises an `MtkitError` for other models."""
-        return take_translator(self.model, self.config, "this command")
+        check_translates(self.config, "this command")
+        assert isinstance(self.model, EncoderDecoder)
+        return self.model
 
 
 def save_model_folder(
@@ -213,10 +215,3 @@ def load_quantized_network(config: ModelConfig, path: Path) -> Network:
         model.quantize(fill)
     assert not names, names
     return model.eval()
-
-
-def take_translator(model: Network, config: ModelConfig, purpose: str) -> EncoderDecoder:
-    """Returns a translator's network; `purpose` completes the error for other models."""
-    check_translates(config, purpose)
-    assert isinstance(model, EncoderDecoder)
-    return model

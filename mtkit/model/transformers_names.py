@@ -166,11 +166,6 @@ def split_layer(owner: str, stack: str) -> tuple[str, str]:
     return index, part
 
 
-def list_translator_counterparts(config: ModelConfig) -> list[Counterpart]:
-    """Returns the counterparts of all weights of a translator whose rows aren't pieces."""
-    return list(_find_counterparts(config))
-
-
 def find_embeddings(config: ModelConfig) -> dict[str, tuple[str, ...]]:
     """Returns transformers' names of matrices whose rows are pieces; the first is in every file."""
     match config.model.tied_embeddings:
@@ -190,7 +185,8 @@ def find_embeddings(config: ModelConfig) -> dict[str, tuple[str, ...]]:
             }
 
 
-def _find_counterparts(config: ModelConfig) -> Iterator[Counterpart]:
+def list_translator_counterparts(config: ModelConfig) -> Iterator[Counterpart]:
+    """Yields the counterparts of all weights of a translator whose rows aren't pieces."""
     for name in config.list_shapes():
         stack, _, rest = name.partition(".")
         if stack not in ("encoder", "decoder"):

@@ -94,25 +94,11 @@ class Accelerator:
 
 
 def _describe(
-    name: str,
-    teraflops: tuple[float, float],
-    *,
-    has_bf16: bool = True,
-    gigabytes: float,
-    memory_rate: float,
-    link_rate: float,
+    name: str, fp32: float, half: float, *sizes: float, has_bf16: bool = True
 ) -> Accelerator:
-    """Returns a kind of GPU from fp32 and fp16 rates in TFLOP/s, and others in GB/s."""
-    fp32, half = teraflops
-    return Accelerator(
-        name,
-        fp32 * 1e12,
-        half * 1e12,
-        has_bf16,
-        gigabytes * 1e9,
-        memory_rate * 1e9,
-        link_rate * 1e9,
-    )
+    """Returns a kind of GPU: TFLOP/s in fp32 and fp16, GB, GB/s of its memory and of its links."""
+    size, memory, link = (1e9 * each for each in sizes)
+    return Accelerator(name, fp32 * 1e12, half * 1e12, has_bf16, size, memory, link)
 
 
 CPU = "cpu"
@@ -120,19 +106,15 @@ CPU = "cpu"
 # NVIDIA's data sheets and white papers. For server GPUs, the SXM forms with NVLink, whose rates
 # they give for both ways together; the others use 16 lanes of PCIe.
 ACCELERATORS = {
-    "p100": _describe(
-        "P100", (10.6, 21.2), has_bf16=False, gigabytes=16, memory_rate=732, link_rate=80
-    ),
-    "v100": _describe(
-        "V100", (15.7, 125), has_bf16=False, gigabytes=32, memory_rate=900, link_rate=150
-    ),
-    "t4": _describe("T4", (8.1, 65), has_bf16=False, gigabytes=16, memory_rate=320, link_rate=16),
-    "l4": _describe("L4", (30.3, 121), gigabytes=24, memory_rate=300, link_rate=32),
-    "rtx3090": _describe("RTX 3090", (35.6, 71), gigabytes=24, memory_rate=936, link_rate=32),
-    "rtx4090": _describe("RTX 4090", (82.6, 165), gigabytes=24, memory_rate=1008, link_rate=32),
-    "a100": _describe("A100", (19.5, 312), gigabytes=80, memory_rate=2039, link_rate=300),
-    "h100": _describe("H100", (66.9, 989), gigabytes=80, memory_rate=3350, link_rate=450),
-    "h200": _describe("H200", (66.9, 989), gigabytes=141, memory_rate=4800, link_rate=450),
+    "p100": _describe("P100", 10.6, 21.2, 16, 732, 80, has_bf16=False),
+    "v100": _describe("V100", 15.7, 125, 32, 900, 150, has_bf16=False),
+    "t4": _describe("T4", 8.1, 65, 16, 320, 16, has_bf16=False),
+    "l4": _describe("L4", 30.3, 121, 24, 300, 32),
+    "rtx3090": _describe("RTX 3090", 35.6, 71, 24, 936, 32),
+    "rtx4090": _describe("RTX 4090", 82.6, 165, 24, 1008, 32),
+    "a100": _describe("A100", 19.5, 312, 80, 2039, 300),
+    "h100": _describe("H100", 66.9, 989, 80, 3350, 450),
+    "h200": _describe("H200", 66.9, 989, 141, 4800, 450),
 }
 """By their names in `mtkit plan --hardware`."""
 

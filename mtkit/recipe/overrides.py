@@ -22,7 +22,7 @@ def apply_override(tables: dict[str, Any], override: str) -> None:
         MtkitError: It is neither, or it leads into a value or past a list's end.
     """
     removes = override.startswith("~")
-    steps, value = _parse(override, removes=removes)
+    steps, value = _parse(override)
     node: Any = tables
     for depth, step in enumerate(steps[:-1]):
         if isinstance(node, list):
@@ -56,10 +56,10 @@ def list_overrides(overrides: Sequence[str]) -> dict[str, str]:
 
 def override_key(override: str) -> str:
     """Returns the key that an override changes or removes."""
-    return ".".join(_parse(override, removes=override.startswith("~"))[0])
+    return ".".join(_parse(override)[0])
 
 
-def _parse(override: str, *, removes: bool) -> tuple[list[str], Any]:
+def _parse(override: str) -> tuple[list[str], Any]:
     if override != (shown := without_surrogates(override)):
         raise MtkitError(
             f"--set {shown}: invalid UTF-8, which a recipe can't contain",
@@ -67,7 +67,7 @@ def _parse(override: str, *, removes: bool) -> tuple[list[str], Any]:
         )
     key, equals, text = override.removeprefix("~").partition("=")
     steps = [step.strip() for step in key.split(".")]
-    if removes == bool(equals) or not all(steps):
+    if override.startswith("~") == bool(equals) or not all(steps):
         raise MtkitError(
             f"--set {override}: expected section.key=value, or ~section.key to remove it",
             "for example: --set training.max_steps=100",

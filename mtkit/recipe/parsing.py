@@ -1,6 +1,6 @@
 """Trees to parse by: the corpora, and how a tree becomes what a parser learns to write."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from mtkit.recipe.corpus_files import FileLocation
 from mtkit.recipe.section import Section
@@ -27,7 +27,4 @@ class TreeCorpus(Section):
     """UTF-8 text in brackets, in any layout: a tree a line, or over many lines. A name that ends in
     `.gz`, `.bz2`, `.xz` or `.zst` is decompressed."""
 
-    @property
-    def tag(self) -> str:
-        """Sentences to parse have no tag."""
-        return ""
+    tag: ClassVar[str] = ""

@@ -1,6 +1,6 @@
 """Corpora without two sides to translate: text in one language, and labelled texts."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -28,10 +28,7 @@ class TextCorpus(Section):
     """What separates documents: `blank-lines`; `lines`, each of which is one, for sentences in no
     order; or `file`, which is one. No block spans two."""
 
-    @property
-    def tag(self) -> str:
-        """Text in one language has no tag."""
-        return ""
+    tag: ClassVar[str] = ""
 
 
 class _TableCorpus(Section):
@@ -45,10 +42,7 @@ class _TableCorpus(Section):
         """What the file is, by the ending of its name."""
         return FORMATS[ending_of(self.path)]
 
-    @property
-    def tag(self) -> str:
-        """Text in one language has no tag."""
-        return ""
+    tag: ClassVar[str] = ""
 
     def _check_columns(self, *columns: int | str, hint: str = "") -> None:
         known = [ending for ending, kind in FORMATS.items() if kind not in WITHOUT_COLUMNS]
@@ -126,15 +120,8 @@ class PlantedCorpus(Section):
     `truncated`, a third to two thirds of one side; `perturbed`, a fifth to a half of the target's
     words are another pair's."""
 
-    @property
-    def second_column(self) -> str:
-        """The target is the second text."""
-        return "target"
-
-    @property
-    def tag(self) -> str:
-        """Labelled text has no tag."""
-        return ""
+    second_column: ClassVar[str] = "target"
+    tag: ClassVar[str] = ""
 
 
 ClassifierCorpus = LabelledCorpus | PlantedCorpus

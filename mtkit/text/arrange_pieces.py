@@ -212,8 +212,7 @@ def make_bpe_model(
     normalizer = proto.normalizer_spec
     normalizer.name = "nmt_nfkc" if charsmap else "identity"
     normalizer.precompiled_charsmap = b64decode(charsmap, validate=True)
-    content: bytes = proto.SerializeToString()
-    return content
+    return bytes(proto.SerializeToString())
 
 
 def leave_out_unknown(model: bytes) -> bytes:
@@ -280,5 +279,4 @@ def write_pieces(proto: Any, pieces: Sequence[Any]) -> bytes:
     del proto.pieces[:]
     proto.pieces.extend(pieces)
     proto.trainer_spec.vocab_size = len(pieces)
-    content: bytes = proto.SerializeToString()
-    return content
+    return bytes(proto.SerializeToString())

@@ -74,8 +74,7 @@ def _add_controls(model: bytes, pieces: Iterable[str]) -> bytes:
                 "choose another code for the language",
             )
         proto.pieces.add(piece=piece, score=0.0, type=ModelProto.SentencePiece.CONTROL)
-    content: bytes = proto.SerializeToString() if wanted else model
-    return content
+    return bytes(proto.SerializeToString()) if wanted else model
 
 
 def _add_symbols(model: bytes, symbols: Sequence[str]) -> bytes:
@@ -106,5 +105,4 @@ def _add_symbols(model: bytes, symbols: Sequence[str]) -> bytes:
         for piece in proto.pieces:
             if piece.type == piece.NORMAL and any(symbol in piece.piece for symbol in symbols):
                 piece.type = piece.UNUSED
-    content: bytes = proto.SerializeToString() if changed else model
-    return content
+    return bytes(proto.SerializeToString()) if changed else model

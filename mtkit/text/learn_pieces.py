@@ -71,8 +71,7 @@ def _normalize(model: bytes, lines: Iterable[str]) -> Iterator[str]:
 def _without_prefix(model: bytes) -> bytes:
     proto = read_proto(model)
     proto.normalizer_spec.add_dummy_prefix = False
-    content: bytes = proto.SerializeToString()
-    return content
+    return bytes(proto.SerializeToString())
 
 
 def _without_changes(model: bytes) -> bytes:
@@ -81,8 +80,7 @@ def _without_changes(model: bytes) -> bytes:
     spec = proto.normalizer_spec
     spec.name, spec.precompiled_charsmap = "identity", b""
     spec.add_dummy_prefix = spec.remove_extra_whitespaces = False
-    content: bytes = proto.SerializeToString()
-    return content
+    return bytes(proto.SerializeToString())
 
 
 def _train(settings: Tokenizer, model: bytes, lines: Iterable[str], what: str) -> Any:
@@ -124,5 +122,4 @@ def _add_pieces(model: bytes, learned: Any, pieces: Sequence[str]) -> bytes:
     for piece in pieces:
         proto.pieces.add(piece=piece, score=scores[piece], type=_Piece.NORMAL)
     proto.trainer_spec.vocab_size = len(proto.pieces)
-    content: bytes = proto.SerializeToString()
-    return content
+    return bytes(proto.SerializeToString())

@@ -49,11 +49,9 @@ class UnicodeNormalizer:
 def read_normalization(model: bytes) -> Normalization:
     """Returns the rule of a model by its name, or as a model without pieces."""
     # Imported here: translating doesn't read it, and protobuf loads slowly.
-    from sentencepiece import sentencepiece_model_pb2  # noqa: PLC0415
+    from mtkit.text.arrange_pieces import read_proto  # noqa: PLC0415
 
-    # protobuf creates the class when the module is loaded, where mypy can't see it.
-    proto = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
-    proto.ParseFromString(model)
+    proto = read_proto(model)
     if proto.normalizer_spec.name in RULES:
         return str(proto.normalizer_spec.name)
     return bytes(type(proto)(normalizer_spec=proto.normalizer_spec).SerializeToString())

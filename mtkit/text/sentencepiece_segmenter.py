@@ -1,6 +1,5 @@
 """Segments text into SentencePiece's pieces and back (arXiv 1808.06226), by mtkit's ids."""
 
-import re
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from itertools import accumulate
@@ -15,7 +14,7 @@ from mtkit.files import read_file
 from mtkit.recipe.tokenizer import Tokenizer
 from mtkit.text.token_ids import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from mtkit.text.vocabulary import MAX_PIECES, Vocabulary
-from mtkit.text.words import Span
+from mtkit.text.words import Span, replace_surrogates
 
 Resegment = Callable[[list[int], Random], list[int]]
 """Draws another segmentation of a sentence from its tokens; both include `</s>`."""
@@ -23,7 +22,6 @@ Resegment = Callable[[list[int], Random], list[int]]
 DAMAGED_TOKENIZER_HINT = "run `mtkit prepare` again, or copy the folder from its source again"
 """Hint for a damaged tokenizer."""
 _MAX_MODEL_BYTES = 32 << 20
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _SPACE = "\u2581"
 """A space in pieces; SentencePiece puts one more before a line."""
 
@@ -86,9 +84,9 @@ class SentencePieceSegmenter:
         except (TypeError, UnicodeEncodeError):
             # The library accepts only valid UTF-8.
             if isinstance(text, str):
-                readable: str | list[str] = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+                readable: str | list[str] = replace_surrogates(text)
             else:
-                readable = [_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", each) for each in text]
+                readable = list(map(replace_surrogates, text))
             return self._processor.encode(readable, **options)
 
     def _look_up(self, line: str, tokens: list[int]) -> list[int]:

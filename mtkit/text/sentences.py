@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import regex
 
 from mtkit.text.languages import find_main_code, find_main_language
-from mtkit.text.words import UNSPACED, Span, strip_span
+from mtkit.text.words import UNSPACED, Span, replace_surrogates, strip_span
 
 _WINDOW = 2_048
 """Characters per call of the library: its time is quadratic for some texts."""
@@ -27,7 +27,6 @@ _QUOTE_PARTICLE = regex.compile(r"と|って")
 _SPACELESS = regex.compile(rf"[{UNSPACED}\u3000-\u303f]")
 _LAST_WORD = regex.compile(r"(?<=\s)\S++$")
 _LETTER = regex.compile(r"\p{L}")
-_SURROGATE = regex.compile(r"[\ud800-\udfff]")
 _WITHOUT_SPACES = (
     *("zh", "ja", "th", "lo", "km", "my", "yue", "bo", "dz"),
     *("zho", "cmn", "jpn", "tha", "lao", "khm", "mya", "bod", "dzo", "shn"),
@@ -57,7 +56,7 @@ def _find_ends(text: str, language: str) -> Iterator[int]:
     from sentencex import get_sentence_boundaries  # noqa: PLC0415
 
     # The library rejects lone surrogates.
-    readable, position = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text), 0
+    readable, position = replace_surrogates(text), 0
     while position < len(text):
         window = readable[position : position + _WINDOW]
         found = [each["end_index"] for each in get_sentence_boundaries(language, window)]

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from mtkit.errors import MtkitError
-from mtkit.files import describe_fault, read_json, write_atomically
+from mtkit.files import read_json, reporting_faults, write_atomically
 from mtkit.text.languages import ModelLanguages, SourcePlace
 from mtkit.text.sentencepiece_segmenter import DAMAGED_TOKENIZER_HINT, read_model
 from mtkit.text.token_ids import SPECIAL_PIECES, UNK
@@ -158,9 +158,5 @@ def _read_settings(path: Path) -> TokenizerSettings:
     if not path.is_file():
         raise MtkitError(f"{path}: missing from the tokenizer", DAMAGED_TOKENIZER_HINT)
     content = read_json(path, max_bytes=_MAX_SETTINGS_BYTES)
-    try:
+    with reporting_faults(f"{path}: damaged", DAMAGED_TOKENIZER_HINT):
         return TokenizerSettings.model_validate(content)
-    except ValidationError as error:
-        raise MtkitError(
-            f"{path}: damaged: {describe_fault(error)}", DAMAGED_TOKENIZER_HINT
-        ) from error

@@ -14,6 +14,7 @@ UNSPACED_SCRIPTS = (
 Span = tuple[int, int]
 """The start and end of a part of a text, in characters."""
 _BETWEEN_SPACES = regex.compile(r"[^ \t]+")
+_SURROGATE = regex.compile(r"[\ud800-\udfff]")
 _RUN = regex.compile(r"\S+")
 UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
 """Characters of scripts without spaces, for a set of a regular expression."""
@@ -21,6 +22,11 @@ UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\
 _WITHOUT_SPACES = regex.compile(rf"[\u3000-\u303f\uff00-\uffef{UNSPACED}]")
 _MAX_MATCHED = 2_000
 """Maximum characters of a text for exact matching of changes: its time is quadratic."""
+
+
+def replace_surrogates(text: str) -> str:
+    """Returns text whose lone surrogates, which UTF-8 can't write, are U+FFFD."""
+    return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def uses_spaces(text: str) -> bool:

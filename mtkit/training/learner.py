@@ -203,10 +203,7 @@ class Learner(Generic[Network_co]):
     @property
     def saved_names(self) -> list[str] | None:
         """The weights in checkpoints; None for all."""
-        if not self.base_digest:
-            return None
-        named = self.model.named_parameters()
-        return [name for name, weight in named if weight.requires_grad]
+        return _list_learning(self.model) if self.base_digest else None
 
     @property
     def num_updates(self) -> int:

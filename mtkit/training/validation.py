@@ -3,8 +3,7 @@
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 
 from mtkit.data.batches.micro_batches import cut_micro_batches
 from mtkit.data.batches.ragged import Indices
+from mtkit.inference.engines.torch_engine import evaluating
 from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.tables import select_keys
 from mtkit.training.distributed import ProcessGroup
@@ -69,7 +69,7 @@ class ModelValidator(ABC, Generic[Network]):
 
     def validate(self, model: Network) -> ValidationResult:
         """Returns a network's loss and scores; every rank must call it."""
-        with inferring(model):
+        with evaluating([model]):
             metrics, samples = self._measure(model)
         metric = self._settings.score_name
         return ValidationResult(restore_sign(metric, metrics[metric]), metrics, samples)
@@ -131,15 +131,3 @@ def list_score_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
     chosen = select_keys(recipe, Invalidates.SCORES)
     training = chosen.pop("training")
     return {**training.pop("validation"), **training, **chosen}
-
-
-@contextmanager
-def inferring(model: nn.Module) -> Iterator[None]:
-    """Disables dropout and gradients of a network while the block runs."""
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        model.train(was_training)

@@ -31,6 +31,7 @@ from mtkit.evaluation.scores import score_corpus
 from mtkit.evaluation.tokenizers import resolve_tokenizer
 from mtkit.inference.engines.engine import AttendingEngine, EncodedSource, Engine
 from mtkit.inference.engines.open_torch_engine import engine_of_network
+from mtkit.inference.engines.torch_engine import evaluating
 from mtkit.inference.learned_metric import open_metric
 from mtkit.inference.parse import TreeMaker
 from mtkit.inference.search.bounds import OutputBounds
@@ -56,7 +57,6 @@ from mtkit.training.validation import (
     ModelValidator,
     Network,
     Sample,
-    inferring,
     list_losses,
     name_losses,
 )
@@ -337,7 +337,7 @@ class TranslationValidator(ModelValidator[TranslatingModel]):
         sources = spread_items(self._sources, _NUM_TIMED)
         num_tokens = self._data.dev.num_tokens["target"] // len(self._data.dev)
         began_at = time.monotonic()
-        with inferring(model):
+        with evaluating([model]):
             self._translate(model, sources, min_length=num_tokens, max_output_tokens=num_tokens + 1)
         return (time.monotonic() - began_at) * len(self._sources) / len(sources)
 

@@ -64,12 +64,8 @@ class WholeWeights:
     def __init__(
         self, config: ModelConfig, training: Training, tokenizer: SubwordTokenizer, *, seed: int
     ) -> None:
-        self._config, self._training, self._tokenizer, self._seed = (
-            config,
-            training,
-            tokenizer,
-            seed,
-        )
+        self._config, self._training = config, training
+        self._tokenizer, self._seed = tokenizer, seed
         self._base: dict[str, Tensor] = {}
 
     def of(self, weights: Mapping[str, Tensor], base_digest: str) -> Mapping[str, Tensor]:

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 _BINS_PER_SIDE = 10
-_MIN_RANGE = 0.01
 _NUM_EXAMPLES = 10
+_MIN_RANGE = 0.01
 """Percentage points: scores are shown with two decimals."""
 _NICE_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 

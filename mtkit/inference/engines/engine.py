@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -250,3 +250,13 @@ def search_in_batches(
     batches = make_batches([len(source.tokens) for source in sources], batch_tokens)
     found = (engine.search([sources[index] for index in batch], settings) for batch in batches)
     return restore_order(batches, found)
+
+
+def with_scores(hypothesis: Hypothesis, own: Sequence[float], fused: Sequence[float]) -> Hypothesis:
+    """Returns a hypothesis with the separate log-probabilities of both models of a fusion."""
+    return replace(
+        hypothesis,
+        log_probability=sum(own),
+        token_log_probabilities=tuple(own),
+        fused_log_probability=sum(fused),
+    )

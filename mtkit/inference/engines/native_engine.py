@@ -20,6 +20,7 @@ from mtkit.inference.engines.engine import (
     find_limit,
     list_aligned_inputs,
     pad_attention,
+    with_scores,
 )
 from mtkit.inference.engines.fusion import check_language_model
 from mtkit.inference.search.bounds import NO_BOUNDS, OutputBounds
@@ -181,7 +182,7 @@ class NativeEngine:
         texts = [Request((), (BOS,), 0)] * len(outputs)
         fused = score([Member(self._language_model)], texts, outputs, self.num_threads)
         scored = zip(own, fused, strict=True)
-        return [[_with_scores(each, *next(scored)) for each in of_source] for of_source in found]
+        return [[with_scores(each, *next(scored)) for each in of_source] for of_source in found]
 
     def _add_weights(
         self, sources: Sequence[EncodedSource], found: Sequence[Sequence[Hypothesis]]
@@ -233,17 +234,6 @@ def _take_output(output: Output) -> Hypothesis:
             map(operator.sub, output.cumulative, (0.0, *output.cumulative))
         ),
         alignment_weights=output.attention,
-    )
-
-
-def _with_scores(
-    hypothesis: Hypothesis, own: Sequence[float], fused: Sequence[float]
-) -> Hypothesis:
-    return replace(
-        hypothesis,
-        log_probability=sum(own),
-        token_log_probabilities=tuple(own),
-        fused_log_probability=sum(fused),
     )
 
 

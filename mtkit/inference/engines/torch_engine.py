@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -17,6 +16,7 @@ from mtkit.inference.engines.engine import (
     check_search,
     find_limit,
     restore_order,
+    with_scores,
 )
 from mtkit.inference.engines.torch_aligner import GeneratingNetwork, TorchAligner
 from mtkit.inference.search.beam import beam_search
@@ -156,7 +156,7 @@ class TorchEngine:
             [find_limit(each, settings, self.max_tokens, self._bounds) for each in sources],
             device=self._device,
         )
-        with self._lock, _evaluating(self._networks):
+        with self._lock, evaluating(self._networks):
             members = self._read(sources, settings)
             steps = self._join(members, sources, settings)
             found = run_search(steps, sources, settings, limits, self._bounds.max_repeated)
@@ -184,12 +184,7 @@ class TorchEngine:
         rows = iter(zip(ours, theirs, strict=True))
         return [
             [
-                replace(
-                    hypothesis,
-                    log_probability=sum(own),
-                    token_log_probabilities=tuple(own),
-                    fused_log_probability=sum(fused[: len(own)]),
-                )
+                with_scores(hypothesis, own, fused[: len(own)])
                 for hypothesis, (own, fused) in zip(each, rows, strict=False)
             ]
             for each in found
@@ -199,7 +194,7 @@ class TorchEngine:
         self, source_batch: Sequence[Sequence[int]], target_batch: Sequence[Sequence[int]]
     ) -> list[list[float]]:
         """Returns the log-probability of each token of each target, as `search` would return it."""
-        with self._lock, _evaluating(self._models):
+        with self._lock, evaluating(self._models):
             return self._score(source_batch, target_batch)
 
     def attend(
@@ -212,7 +207,7 @@ class TorchEngine:
         sources, source_layout = self._pad([source] * len(targets))
         inputs, inputs_layout = self._pad([(BOS, *target[:-1]) for target in targets])
         found = []
-        with self._lock, _evaluating(models):
+        with self._lock, evaluating(models):
             for model in models:
                 layout = RecordingLayout(inputs_layout.is_token)
                 model(sources, source_layout, inputs, layout)
@@ -234,7 +229,7 @@ class TorchEngine:
     ) -> list[NDArray[np.float32]]:
         """Returns how much each target's tokens attend to each source token; an ensemble's mean."""
         assert self.aligns, "callers check that"
-        with self._lock, _evaluating(self._models):
+        with self._lock, evaluating(self._models):
             return self._aligner.align(source_batch, target_batch)
 
     def _score(
@@ -324,7 +319,7 @@ def pad(batch: Sequence[Sequence[int]], min_width: int = 0) -> tuple[Tensor, Pad
 
 
 @contextmanager
-def _evaluating(models: Sequence[nn.Module]) -> Iterator[None]:
+def evaluating(models: Sequence[nn.Module]) -> Iterator[None]:
     """Sets models to evaluation mode, and restores the mode of every module afterwards."""
     in_training = [part for model in models for part in model.modules() if part.training]
     for model in models:

@@ -217,7 +217,8 @@ def _insert(
     """Returns an order with more tokens: each after those of its kind."""
     places = [row for row, token in enumerate(order) if pieces[token] in closing]
     start, end = (places[0], places[-1] + 1) if places else (len(order), len(order))
-    nameless = [token for token in added if not _is_piece(pieces[token])]
+    # Placeholders of imported rows come last.
+    nameless = [token for token in added if read_piece_of_row(pieces[token]) != pieces[token]]
     named = [token for token in added if token not in set(nameless)]
     return [
         *order[:start],
@@ -227,11 +228,6 @@ def _insert(
         *order[end:],
         *nameless,
     ]
-
-
-def _is_piece(piece: str) -> bool:
-    """Checks that a piece is a real one, not the placeholder of an imported row."""
-    return read_piece_of_row(piece) == piece
 
 
 def _name_rows(pieces: Sequence[str], closing: Collection[str]) -> dict[str, int]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from mtkit.errors import MtkitError, shorten
 from mtkit.model.config import ModelConfig
-from mtkit.model.importers.marian import MAX_VOCABULARY_BYTES, read_ids
+from mtkit.model.importers.marian import MAX_VOCABULARY_BYTES, check_whole, read_ids
 from mtkit.model.importers.source_folder import SourceFolder, building_tokenizer, read_network
 from mtkit.model.importers.translator_folder import ForeignTranslator, Generation
 from mtkit.model.translator_config import M2M100Config
@@ -206,7 +206,7 @@ def _read_fast(folder: SourceFolder, content: Mapping[str, Any]) -> dict[str, in
     for token in added if isinstance(added, list) else []:
         if isinstance(token, dict) and isinstance(token.get("content"), str):
             ids[token["content"]] = token.get("id")
-    return _check_numbers(folder, _FAST, ids)
+    return check_whole(ids, f"{folder.origin}/{_FAST}")
 
 
 def _make_model(folder: SourceFolder, content: Mapping[str, Any]) -> bytes:
@@ -241,19 +241,7 @@ def _read_added(folder: SourceFolder, settings: dict[str, object]) -> dict[str, 
         piece = token.get("content") if isinstance(token, dict) else None
         if isinstance(piece, str) and row.isdecimal() and len(row) < 10:
             ids[piece] = int(row)
-    return _check_numbers(folder, _SETTINGS, ids)
-
-
-def _check_numbers(folder: SourceFolder, name: str, ids: Mapping[str, object]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for piece, row in ids.items():
-        if not isinstance(row, int) or isinstance(row, bool):
-            raise MtkitError(
-                f"{folder.origin}/{name}: piece '{shorten(piece, 40)}' has id "
-                f"{shorten(str(row), 40)}, expected a whole number"
-            )
-        found[piece] = row
-    return found
+    return check_whole(ids, f"{folder.origin}/{_SETTINGS}")
 
 
 def _list_special(folder: SourceFolder, settings: dict[str, object]) -> list[str]:

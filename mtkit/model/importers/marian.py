@@ -7,6 +7,7 @@ vocabularies have the ids.
 
 import json
 import re
+from collections.abc import Mapping
 
 from mtkit.errors import MtkitError, shorten
 from mtkit.model.config import ModelConfig
@@ -126,16 +127,24 @@ def _find_special(folder: SourceFolder, ids: dict[str, int], theirs: BiasedConfi
     return SpecialRows(pad=pad, unk=ids["<unk>"], start=theirs.start, eos=ids["</s>"])
 
 
+def check_whole(ids: Mapping[str, object], origin: str) -> dict[str, int]:
+    """Returns the ids of pieces, which must be whole numbers."""
+    found: dict[str, int] = {}
+    for piece, row in ids.items():
+        if not isinstance(row, int) or isinstance(row, bool):
+            raise MtkitError(
+                f"{origin}: piece '{shorten(piece, 40)}' has id {shorten(str(row), 40)}, expected "
+                "a whole number"
+            )
+        found[piece] = row
+    return found
+
+
 def read_ids(folder: SourceFolder, name: str, num_rows: int) -> dict[str, int]:
     """Returns the id of each piece in a list of pieces."""
     folder.need(name)
     content = folder.read_json(name, max_bytes=MAX_VOCABULARY_BYTES)
-    ids: dict[str, int] = {}
-    for piece, row in content.items():
-        if not isinstance(row, int) or isinstance(row, bool):
-            fault = f"{shorten(json.dumps(piece), 60)} has id {shorten(str(row), 40)}"
-            raise MtkitError(f"{folder.origin}/{name}: {fault}, expected a whole number")
-        ids[piece] = row
+    ids = check_whole(content, f"{folder.origin}/{name}")
     check_ids(ids, num_rows, f"{folder.origin}/{name}")
     return ids
 

@@ -1,16 +1,15 @@
 """Writes a public translator as a model folder: the part common to all kinds."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from mtkit.errors import MtkitError, shorten
-from mtkit.files import describe_fault
+from mtkit.files import reporting_faults
 from mtkit.model.config import ModelConfig, OpenedFolder
 from mtkit.model.folder import write_model_folder
 from mtkit.model.importers.foreign_weights import ForeignWeights
@@ -21,7 +20,7 @@ from mtkit.model.parameters import Shape
 from mtkit.model.transformers_names import (
     OUTPUT_BIAS,
     POSITIONS,
-    Counterpart,
+    convert_shapes,
     find_embeddings,
     list_translator_counterparts,
 )
@@ -70,10 +69,8 @@ class Generation(BaseModel):
         found = folder.read_json(FILE, max_bytes=_MAX_BYTES)
         origin = f"{folder.origin}/{FILE if found else 'config.json'}"
         told = {key: value for key, value in (found or config).items() if value is not None}
-        try:
+        with reporting_faults(origin):
             read = cls.model_validate({**told, "origin": origin})
-        except ValidationError as error:
-            raise MtkitError(f"{origin}: {describe_fault(error)}") from error
         read._check_search()
         return read
 
@@ -193,7 +190,7 @@ def _record(translator: ForeignTranslator, weights: ForeignWeights) -> ForeignRo
 def _expect(translator: ForeignTranslator) -> dict[str, Shape]:
     """Returns the shape of each tensor that a file must have."""
     config, shapes = translator.config, translator.config.list_shapes()
-    expected = dict(_shapes_of_parts(list_translator_counterparts(config), shapes))
+    expected = convert_shapes(shapes, list_translator_counterparts(config))
     sizes = {
         "source_embedding.tokens.weight": max(translator.source.rows) + 1,
         "target_embedding.tokens.weight": max(translator.target.rows) + 1,
@@ -204,16 +201,6 @@ def _expect(translator: ForeignTranslator) -> dict[str, Shape]:
     if translator.has_output_bias:
         expected[OUTPUT_BIAS] = (1, max(translator.target.rows) + 1)
     return expected
-
-
-def _shapes_of_parts(
-    counterparts: list[Counterpart], shapes: Mapping[str, Shape]
-) -> Mapping[str, Shape]:
-    return {
-        name: (shapes[one.origin][0] // len(one.names), *shapes[one.origin][1:])
-        for one in counterparts
-        for name in one.names
-    }
 
 
 def _check(translator: ForeignTranslator, weights: ForeignWeights) -> None:

@@ -3,8 +3,7 @@ import torch
 
 from mtkit.errors import MtkitError
 from mtkit.model.build import build
-from mtkit.model.config import ModelConfig
-from mtkit.model.folder import take_translator
+from mtkit.model.config import ModelConfig, check_translates
 from mtkit.model.weights import load_weights, pack_weights
 from mtkit.network import (
     CausalLanguageModel,
@@ -70,7 +69,7 @@ def test_a_language_model_has_one_vocabulary() -> None:
 
 
 def test_no_command_takes_a_language_model_for_a_translator() -> None:
-    take_translator(build(CONFIG), CONFIG, "translation")
+    check_translates(CONFIG, "translation")
     causal = CONFIG.model_copy(update={"objective": "causal-lm"})
     with pytest.raises(MtkitError, match=r'"causal-lm".*translation is only for translators'):
-        take_translator(build(causal), causal, "translation")
+        check_translates(causal, "translation")
