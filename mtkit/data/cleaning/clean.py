@@ -112,6 +112,7 @@ class Cleaned:
         seconds: Time by filter, and for `characters`, `repairs` and `alignment`.
         misaligned: Stretches of a block of pairs whose sides don't match.
         strange: For each side, the lines with letters that its language doesn't have.
+        notes: A sentence for each check that the languages don't allow.
     """
 
     sides: tuple[list[str], ...]
@@ -121,6 +122,7 @@ class Cleaned:
     seconds: dict[str, float]
     misaligned: list[Misaligned]
     strange: tuple[StrangeLetters, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Cleaner:
@@ -160,10 +162,6 @@ class Cleaner:
             )
         self._filters = list(_arrange(settings, scripts, identified, length_ratio, held_out))
 
-    def notes(self) -> tuple[str, ...]:
-        """Returns a sentence for each check that these languages don't allow."""
-        return tuple(self._notes)
-
     def clean(self, *sides: Sequence[str]) -> Cleaned:
         """Returns which rows of a block are kept, and which filter drops each of the others.
 
@@ -202,6 +200,7 @@ class Cleaner:
             dict(seconds),
             misaligned,
             tuple(map(find_strange, block.sides, _SCRIPT_KINDS, self._letters)),
+            tuple(self._notes),
         )
 
     def _read(

@@ -40,10 +40,6 @@ class LabelledCleaner:
 
     held_out: frozenset[bytes]
 
-    def notes(self) -> tuple[str, ...]:
-        """Returns nothing: it works for any language."""
-        return ()
-
     def clean(self, *sides: Sequence[str]) -> Cleaned:
         """Returns which rows of texts, second texts and labels are kept."""
         texts, seconds, _ = sides

@@ -50,10 +50,6 @@ class RowCleaner(Protocol):
         """Returns which rows are kept, and which filter drops each of the others."""
         ...
 
-    def notes(self) -> tuple[str, ...]:
-        """Returns a sentence for each check that these languages don't allow."""
-        ...
-
 
 @dataclass(frozen=True)
 class CleaningJob:
@@ -143,7 +139,7 @@ class BlockCleaner:
             facts=_describe(rows, dict(zip(self._job.columns, sides, strict=True)), cleaned),
             dropped=_pack_dropped(self._job.files[block.corpus], rows, given, cleaned),
             seconds=cleaned.seconds,
-            notes=self._cleaner.notes(),
+            notes=cleaned.notes,
             num_unlinked=num_unlinked,
         )
 
@@ -154,9 +150,6 @@ class _DropsAll:
     def clean(self, *sides: Sequence[str]) -> Cleaned:
         dropped = {"bad_block": np.arange(len(sides[0]))}
         return Cleaned(tuple([] for _ in sides), np.zeros(0, np.int64), dropped, {}, {}, [])
-
-    def notes(self) -> tuple[str, ...]:
-        return ()
 
 
 def drop_block(job: CleaningJob, block: Block) -> CleanedBlock:

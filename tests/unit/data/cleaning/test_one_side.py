@@ -109,7 +109,7 @@ def test_what_is_said_of_an_unknown_script() -> None:
     cleaner = Cleaner(
         Cleaning(), languages=("mul",), length_ratio=1.0, held_out=HeldOut.of((), ("identity",))
     )
-    [note] = cleaner.notes()
+    [note] = cleaner.clean(["x"]).notes
     assert "can't check the text: no script is known for the language 'mul'" in note
     assert "data.cleaning.script.source" in note
 
