@@ -59,7 +59,8 @@ def plan(
     from mtkit.pipeline.teacher_runs import Run
 
     itself = Run(loaded, run_folder)
-    runs = [*itself.list_missing_teachers(), itself]
+    needed = itself.collect_teachers()
+    runs = [*(each for each in needed if not each.workspace.model.is_dir()), itself]
     *teachers, planned = (
         plan_training(each.recipe, each.workspace, num_gpus=gpus or 1, hardware=chosen, share=share)
         for each in runs

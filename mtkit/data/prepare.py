@@ -120,7 +120,9 @@ def prepare(
         check_teachers(recipe.data, teachers)
     workspace.root.mkdir(parents=True, exist_ok=True)
     with exclusive_lock(workspace.root, "`mtkit prepare`"):
-        preparation = Preparation(recipe, workspace.data_draft, executor, models, teachers)
+        preparation = Preparation(
+            recipe, workspace.data_draft, executor, models, teachers, earlier=workspace.data
+        )
         try:
             _prepare(preparation, workspace, check)
         except OSError as error:

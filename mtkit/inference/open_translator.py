@@ -144,7 +144,7 @@ def _open_ranker(
                 f"inference.rerank.models.{index}: {model.path} is multilingual",
                 "give a model of this pair",
             )
-        models[model.path] = ModelScorer(lines, is_reverse=found != languages)
+        models[model.path] = ModelScorer(lines.score, is_reverse=found != languages)
     ranker = Ranker(settings.rerank.metric, learned, models)
     return ranker, ranker.opens
 

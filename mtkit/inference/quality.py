@@ -28,7 +28,7 @@ from mtkit.files import (
 from mtkit.inference.flag_lines import measure_coverage
 from mtkit.inference.line import Line
 from mtkit.inference.request import Request
-from mtkit.inference.score_pairs import score_pairs
+from mtkit.inference.streams.byte_lines import answer_each
 from mtkit.inference.translation import Translation
 from mtkit.recipe.flags import FLAG_NAMES, Flags
 from mtkit.recipe.inference import Inference, Quality, Sampling
@@ -155,7 +155,7 @@ def _measure_scores(lines: "LinePipeline", pairs: Sequence[Request]) -> list[Row
     """Measures forced scores, lengths, flags and the share of linked words."""
     return [
         (*_describe_tokens(scored), *_describe_texts(lines.split_tags(pair.text)[1], pair, scored))
-        for pair, scored in zip(pairs, score_pairs(lines, pairs), strict=True)
+        for pair, scored in zip(pairs, answer_each(pairs, lines.score), strict=True)
     ]
 
 
@@ -191,7 +191,7 @@ def _measure_reverse(
         reversed_pairs.append(
             Request(pair.prefix, text, source_language=target, target_language=source)
         )
-    return [_describe_tokens(each)[:2] for each in score_pairs(reverse, reversed_pairs)]
+    return [_describe_tokens(each)[:2] for each in answer_each(reversed_pairs, reverse.score)]
 
 
 def _measure_metric(

@@ -14,7 +14,7 @@ from mtkit.evaluation.learned import LearnedMetric
 from mtkit.evaluation.utilities import measure_utilities
 from mtkit.inference.line import RankedPart
 from mtkit.inference.request import Request
-from mtkit.inference.score_pairs import ScoresLines, score_pairs
+from mtkit.inference.streams.byte_lines import Answer, answer_each
 from mtkit.inference.translation import Hypothesis
 from mtkit.recipe.inference import Rerank, UtilityMetric
 
@@ -28,13 +28,13 @@ _UNSCORED = -100.0
 class ModelScorer:
     """Another model of `inference.rerank.models`, opened; threads may share it."""
 
-    lines: ScoresLines
+    score_lines: Answer
     is_reverse: bool
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Returns log-probabilities per token, of each target or of the source given the target."""
         requests = [Request(*(pair[::-1] if self.is_reverse else pair)) for pair in pairs]
-        found = score_pairs(self.lines, requests)
+        found = answer_each(requests, self.score_lines)
         return [
             _UNSCORED
             if scored is None or not text.strip()

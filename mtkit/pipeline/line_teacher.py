@@ -10,6 +10,7 @@ import numpy as np
 from mtkit.data.preparation.teachers import TeacherLine, Translated
 from mtkit.data.sources.corpora import put_tag
 from mtkit.inference.request import BAD_ANSWER, Request
+from mtkit.inference.streams.byte_lines import answer_each
 from mtkit.inference.translation import Translation
 from mtkit.inference.translator import Translator
 from mtkit.recipe.synthesis import Synthesis
@@ -68,9 +69,11 @@ class LineTeacher:
                 chosen[index] = replace(each, candidates=each.candidates[best:])
         if others and self._synthesis.drop_flagged:
             # The search has flagged the most probable one.
-            scored = self._teacher.score([(requests[i].text, chosen[i].text) for i in others])
-            for index, each in zip(others, scored, strict=True):
-                chosen[index] = replace(chosen[index], flags=each.flags)
+            pairs = [Request(requests[i].text, chosen[i].text) for i in others]
+            found_flags = answer_each(pairs, self._teacher.score)
+            for index, scored in zip(others, found_flags, strict=True):
+                if scored is not None:
+                    chosen[index] = replace(chosen[index], flags=scored.flags)
         return chosen
 
     def _find_reason(self, found: Translation) -> str:
@@ -97,28 +100,35 @@ class LineTeacher:
                 reasons[index] = "round_trip"
 
     def _score(
-        self, lines: Sequence[TeacherLine], texts: Sequence[str], reasons: Sequence[str]
+        self, lines: Sequence[TeacherLine], texts: Sequence[str], reasons: list[str]
     ) -> np.ndarray:
-        """Returns exp(-(|H_A - H_B| + (H_A + H_B) / 2)) per line, [lines]; NaN without `keep`."""
+        """Returns exp(-(|H_A - H_B| + (H_A + H_B) / 2)) per line, [lines]; NaN without `keep`.
+
+        Adds a reason for each translation that is too long for one of the models.
+        """
         scores = np.full(len(lines), np.nan)
         if self._synthesis.keep is None or self._checker is None:
             return scores
         chosen = [index for index, reason in enumerate(reasons) if not reason]
-        pairs = [(put_tag(self._tag, lines[index].text), texts[index]) for index in chosen]
-        entropies = [
-            -_list_log_probabilities(model.score(given))
-            for model, given in (
-                (self._teacher, pairs),
-                (self._checker, [(texts[index], lines[index].text) for index in chosen]),
-            )
-        ]
-        scores[chosen] = np.exp(-(np.abs(entropies[0] - entropies[1]) + sum(entropies) / 2))
+        pairs = [Request(put_tag(self._tag, lines[i].text), texts[i]) for i in chosen]
+        reversed_pairs = [Request(texts[i], lines[i].text) for i in chosen]
+        forward, backward = (
+            -_list_log_probabilities(answer_each(given, model.score))
+            for model, given in ((self._teacher, pairs), (self._checker, reversed_pairs))
+        )
+        scores[chosen] = np.exp(-(np.abs(forward - backward) + (forward + backward) / 2))
+        for index in chosen:
+            if np.isnan(scores[index]):
+                reasons[index] = "too long to score"
         return scores
 
 
-def _list_log_probabilities(found: Iterable[Translation]) -> np.ndarray:
+def _list_log_probabilities(found: Iterable[Translation | None]) -> np.ndarray:
     """Returns the best candidates' mean log-probability of a token, [lines]; NaN without any."""
-    return np.array([each.candidates[0].mean_log_probability for each in found], float)
+    return np.array(
+        [np.nan if each is None else each.candidates[0].mean_log_probability for each in found],
+        float,
+    )
 
 
 @contextmanager

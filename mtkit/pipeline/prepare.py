@@ -42,8 +42,7 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
     and tokenise, by default one per available CPU.
     """
     models = open_language_models(recipe)
-    # Recipes that need each other are an error.
-    list(Run(recipe, workspace).list_teachers())
+    _check_runs(Run(recipe, workspace))
     if recipe.cluster is not None:
         # The same folder on every node.
         workspace = Workspace(workspace.root.absolute())
@@ -60,6 +59,16 @@ def prepare(recipe: Recipe, workspace: Workspace, *, num_workers: int | None = N
     prepare_data(
         recipe, workspace, executor=executor, check=check, models=models, teachers=teachers
     )
+
+
+def _check_runs(run: Run) -> None:
+    """Checks the runs of translators: no two share a workspace, which has no other recipe's run."""
+    teachers = ModelTeachers(run.recipe, run.workspace.root)
+    needed = run.collect_teachers()
+    if not all(map(teachers.keeps_translations, list_translated(run.recipe.data.train))):
+        for each in needed:
+            if each.workspace.has_checkpoints:
+                check_checkpoints(each)
 
 
 def check_checkpoints(run: Run) -> tuple[Callable[[str], None], list[str]]:
@@ -94,8 +103,7 @@ def check_data_and_print(
         check_checkpoints(Run(recipe, workspace))
     models = open_language_models(recipe)
     executor = choose_executor(None, workspace.root, num_workers)
-    # Recipes that need each other are an error.
-    list(Run(recipe, workspace).list_teachers())
+    _check_runs(Run(recipe, workspace))
     teachers = ModelTeachers(recipe, workspace.root)
     found = look_at_data(recipe, executor=executor, models=models, teachers=teachers)
     if found.report is not None:

@@ -92,7 +92,7 @@ def _prepare(run: Run) -> None:
 
 def _train_teachers(run: Run, hardware: Hardware, options: Sequence[str]) -> int:
     """Makes the models that a run's corpora need, unless up to date; returns an exit code."""
-    needed = {each.workspace.root: each for each in run.list_teachers()}
+    needed = run.collect_teachers()
     if not needed:
         return 0
     recipe = run.recipe
@@ -108,10 +108,10 @@ def _train_teachers(run: Run, hardware: Hardware, options: Sequence[str]) -> int
         teachers.check(corpus, are_trained_first=True)
         if teachers.are_trained_first(corpus):
             check_lines(recipe.data, recipe.data.train.index(corpus), corpus)
-    for each in (run, *needed.values()):
+    for each in (run, *needed):
         if each.workspace.has_checkpoints:
             check_checkpoints(each)
-    for each in needed.values():
+    for each in needed:
         place = each.workspace
         say(f"translated_by: training {each.recipe.name} in {place.root}")
         _prepare(each)

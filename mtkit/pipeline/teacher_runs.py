@@ -79,10 +79,22 @@ class Run:
                     yield from teacher.list_teachers(ahead)
                 yield teacher
 
-    def list_missing_teachers(self) -> "list[Run]":
-        """Returns the runs whose models its corpora need but don't exist yet, in order."""
-        found = {each.workspace.root: each for each in self.list_teachers()}
-        return [each for each in found.values() if not each.workspace.model.is_dir()]
+    def collect_teachers(self) -> "list[Run]":
+        """Returns the runs whose models its corpora need, in order, each once.
+
+        Raises:
+            MtkitError: A recipe needs its own model, or two recipes have one workspace.
+        """
+        found: dict[Path, Run] = {}
+        for each in self.list_teachers():
+            known = found.setdefault(each.workspace.root, each)
+            if known._dump() != each._dump():
+                raise MtkitError(
+                    f"translated_by: two recipes are named {each.recipe.name}, so both would be "
+                    f"trained in {each.workspace.root}",
+                    "rename one of them",
+                )
+        return list(found.values())
 
     def _list_rounds(self, rounds: int) -> "Iterator[Run]":
         """Yields the runs before the last reverse one, in order."""

@@ -134,6 +134,7 @@ class Preparation:
 
     Attributes:
         draft: Each stage has a folder of its name in it.
+        earlier: The data of an earlier preparation, if any.
         models: Runs the language models of `data.cleaning.selection`, if any.
         teachers: Translates the corpora that name a translator, if any.
         found: The facts of the stages so far.
@@ -149,6 +150,7 @@ class Preparation:
     found: PreparedFacts = field(default_factory=PreparedFacts)
     sample: CorpusSample | None = None
     faults: list[MtkitError] = field(default_factory=list)
+    earlier: Path | None = None
 
     @cached_property
     def choice(self) -> TokenizerChoice:
@@ -303,7 +305,7 @@ def run_stage(
         record = read_record(found)
         if record is not None and record["key"] == key:
             if found != folder:
-                _link_folder(found, folder)
+                link_folder(found, folder)
             return record["facts"], False
     with building(folder) as unfinished:
         facts = build(unfinished)
@@ -331,7 +333,7 @@ def _list_files(folder: Path) -> dict[str, int]:
     }
 
 
-def _link_folder(origin: Path, folder: Path) -> None:
+def link_folder(origin: Path, folder: Path) -> None:
     """Creates a folder that shares another's files, which never change once written."""
     with building(folder) as unfinished:
         for path in sorted(origin.rglob("*")):
@@ -339,10 +341,11 @@ def _link_folder(origin: Path, folder: Path) -> None:
             if path.is_dir():
                 target.mkdir(parents=True, exist_ok=True)
             else:
-                _link(path, target)
+                link(path, target)
 
 
-def _link(path: Path, target: Path) -> None:
+def link(path: Path, target: Path) -> None:
+    """Makes a file that shares another's content, which never changes once written."""
     try:
         os.link(path, target)
     except OSError:

@@ -1,14 +1,14 @@
 """Makes pairs of corpora that name a translator: back-translation and distillation.
 
 Each block's translations are kept in a file of their own until all are there, so that a killed
-preparation continues after them.
+preparation continues after them. Then one file per corpus keeps them with their scores, so that
+nothing is translated again when other corpora or `synthesis.keep` change.
 """
 
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,10 @@ from mtkit.data.preparation.stage import (
     ReportSection,
     Rows,
     Stage,
+    link,
     make_visible,
     share,
 )
-from mtkit.data.preparation.teachers import TeacherLine, Teachers
 from mtkit.data.preparation.text_store import (
     HEADER,
     LINE_COLUMN,
@@ -38,10 +38,18 @@ from mtkit.data.preparation.text_store import (
     pack_rows,
     pack_stored,
 )
+from mtkit.data.preparation.translated_blocks import (
+    BlockTranslator,
+    TranslatingJob,
+    has_block,
+    join_blocks,
+    read_translated,
+    write_block,
+)
 from mtkit.data.sources.blocks import Block
 from mtkit.data.sources.corpora import NumberedPairs, ParallelCorpus, input_files, read_blocks
 from mtkit.errors import MtkitError
-from mtkit.files import digest, digest_file, write_atomically
+from mtkit.files import digest, digest_file
 from mtkit.recipe.corpora import TranslatedCorpus, corpus_names
 from mtkit.recipe.data import Data
 from mtkit.units import format_memory
@@ -53,64 +61,12 @@ _SAMPLE_BLOCKS, _SAMPLE_LINES = 8, 25
 """Blocks that a check translates, and lines of each."""
 _SHOWN = 10
 """Translations that a check shows of each corpus."""
-_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+_BLOCKS = ".arrow"
+"""File extension of a corpus's translations, kept with their scores."""
 _NOT_CHOSEN = "dual_cross_entropy"
 _OF_TEACHER = {"translated_by", "synthesis", "name", "weight", "tag"}
 _OF_RUN = {"rounds", "checked_by"}
 """Keys that only decide which models are used; the models' digests count."""
-
-
-@dataclass(frozen=True)
-class TranslatingJob:
-    """The settings of a worker process that translates blocks; picklable.
-
-    Attributes:
-        drop_invalid: Whether a line of invalid UTF-8 is translated with U+FFFD in it, and then
-            dropped by the cleaning; otherwise it is an error.
-        digests: Of the models, which are the same wherever blocks are translated.
-    """
-
-    teachers: Teachers
-    corpus: TranslatedCorpus
-    drop_invalid: bool
-    digests: list[Any]
-
-
-class BlockTranslator:
-    """Translates blocks; created once per process."""
-
-    def __init__(self, job: TranslatingJob) -> None:
-        self._job = job
-        if job.teachers.describe(job.corpus)["digests"] != job.digests:
-            raise MtkitError(
-                f"{', '.join(job.corpus.translated_by)}: the translator was replaced during the "
-                "translation, or this machine has another copy of it",
-                "run the same command again, with the same model on every machine",
-            )
-        self._translate = job.teachers.open(job.corpus)
-        self._given, self._made = PAIR_COLUMNS[::-1] if job.corpus.is_backwards else PAIR_COLUMNS
-
-    def __call__(self, block: Block) -> pa.RecordBatch:
-        """Returns the pairs of a block without blank lines, with their scores."""
-        rows = block.decode(drop_invalid=self._job.drop_invalid)
-        texts = rows.columns[self._given]
-        references = rows.columns.get(self._made, [""] * len(texts))
-        lines = [
-            TeacherLine(int(number), text, reference)
-            for number, text, reference in zip(rows.numbers, texts, references, strict=True)
-            if text.strip()
-        ]
-        found = self._translate(lines)
-        return pa.record_batch(
-            {
-                LINE_COLUMN: pa.array([line.number for line in lines], pa.int64()),
-                self._given: pa.array([line.text for line in lines], pa.large_string()),
-                self._made: pa.array(found.texts, pa.large_string()),
-                "reason": pa.array(found.reasons, pa.string()),
-                "score": pa.array(found.scores, pa.float64()),
-                "probability": pa.array(found.probabilities, pa.float64()),
-            }
-        ).replace_schema_metadata({"summary": found.summary})
 
 
 def translates(preparation: Preparation) -> bool:
@@ -156,12 +112,14 @@ def _translate_corpora(preparation: Preparation, folder: Path) -> SyntheticFacts
             # An unreadable line is reported now, not after days.
             check_lines(preparation.data, index, corpus)
             if preparation.sample is not None:
-                teachers.check(corpus, are_trained_first=True)
-                if teachers.are_trained_first(corpus):
+                are_missing = teachers.are_trained_first(corpus)
+                teachers.check(corpus, are_trained_first=are_missing)
+                if are_missing:
                     say(f"{names[index]}: left out, since `mtkit run` trains its translator first")
                     continue
             found[str(index)] = _translate_corpus(preparation, index, corpus, names[index], folder)
-    return {"corpora": found, "digest": [digest_file(path) for path in sorted(folder.iterdir())]}
+    files = (path for path in sorted(folder.iterdir()) if path.suffix != _BLOCKS)
+    return {"corpora": found, "digest": list(map(digest_file, files))}
 
 
 def check_lines(data: Data, index: int, corpus: TranslatedCorpus) -> None:
@@ -183,7 +141,10 @@ def _translate_corpus(
     teachers, sample = preparation.teachers, preparation.sample
     assert teachers is not None
     described = _describe(preparation, corpus)
-    parts = preparation.draft / UNFINISHED_FOLDER / digest(described)[:16]
+    # The share to keep is chosen afterwards.
+    described[1]["keep"] = corpus.synthesis.keep is not None
+    key = digest(described)[:16]
+    whole = folder / f"{key}{_BLOCKS}"
     drops_invalid = preparation.data.cleaning.encoding.invalid_utf8 == "drop"
     chosen = CorpusSample(_SAMPLE_BLOCKS, _SAMPLE_LINES)
     if sample is not None:
@@ -192,9 +153,14 @@ def _translate_corpus(
         blocks = _read(preparation.data, corpus, index, _LINES_PER_BLOCK)
     teacher = teachers.describe(corpus)
     job = TranslatingJob(teachers, corpus, drops_invalid, teacher["digests"])
-    seconds_per_line = _translate_blocks(preparation, job, blocks, parts, name)
-    facts = _join_parts(preparation, index, corpus, parts, folder)
+    seconds_per_line = 0.0
+    if not (whole.exists() or _reuse(preparation, whole)):
+        parts = preparation.draft / UNFINISHED_FOLDER / key
+        seconds_per_line = _translate_blocks(preparation, job, blocks, parts, name)
+        join_blocks(parts, whole)
+    facts = _write_pairs(preparation, index, corpus, whole, folder)
     facts["teacher"] = teacher
+    described[1]["keep"] = preparation.dump(corpus.synthesis)["keep"]
     if _describe(preparation, corpus) != described:
         raise MtkitError(
             f"{name}: its text or its translator was replaced while it was translated",
@@ -238,7 +204,7 @@ def _translate_blocks(
     """
     parts.mkdir(parents=True, exist_ok=True)
     num_done = 0
-    while _name_part(parts, num_done).exists():
+    while has_block(parts, num_done):
         num_done += 1
         if next(blocks, None) is None:
             # A file that has become shorter has another key.
@@ -252,10 +218,7 @@ def _translate_blocks(
         if opened_at:
             num_lines += batch.num_rows
         opened_at = opened_at or time.monotonic()
-        with pa.BufferOutputStream() as stream:
-            with pa.ipc.new_stream(stream, batch.schema, options=_COMPRESSED) as writer:
-                writer.write_batch(batch)
-            write_atomically(_name_part(parts, num_done), stream.getvalue().to_pybytes())
+        write_block(parts, num_done, batch)
         num_done += 1
         summary = batch.schema.metadata[b"summary"].decode()
     if summary:
@@ -263,23 +226,21 @@ def _translate_blocks(
     return (time.monotonic() - (opened_at if num_lines else started_at)) / max(1, num_lines)
 
 
-def _name_part(parts: Path, number: int) -> Path:
-    return parts / f"{number:07}.arrow"
+def _reuse(preparation: Preparation, whole: Path) -> bool:
+    """Takes a corpus's translations from an earlier preparation, if they are there."""
+    for data in filter(None, (preparation.draft, preparation.earlier)):
+        found = data / SYNTHETIC.name / whole.name
+        if found.is_file():
+            link(found, whole)
+            return True
+    return False
 
 
-def _read_parts(parts: Path) -> Iterator[pa.RecordBatch]:
-    number = 0
-    while (path := _name_part(parts, number)).exists():
-        with pa.ipc.open_stream(path.read_bytes()) as reader:
-            yield reader.read_next_batch()
-        number += 1
-
-
-def _join_parts(
-    preparation: Preparation, index: int, corpus: TranslatedCorpus, parts: Path, folder: Path
+def _write_pairs(
+    preparation: Preparation, index: int, corpus: TranslatedCorpus, whole: Path, folder: Path
 ) -> SyntheticCorpus:
     """Writes the pairs that stay to two files, and the others to the list of dropped rows."""
-    limit = _find_limit(corpus, parts)
+    limit = _find_limit(corpus, whole)
     dropped: Counter[str] = Counter()
     facts: SyntheticCorpus = {
         "read": 0,
@@ -293,7 +254,7 @@ def _join_parts(
     files = _name_files(folder, index)
     with ExitStack() as stack:
         streams = {name: stack.enter_context(path.open("wb")) for name, path in files.items()}
-        for batch in _read_parts(parts):
+        for batch in read_translated(whole):
             reasons = _read_reasons(batch)
             scores = batch.column("score").to_numpy()
             if limit is not None:
@@ -321,12 +282,13 @@ def _join_parts(
     return facts
 
 
-def _find_limit(corpus: TranslatedCorpus, parts: Path) -> float | None:
+def _find_limit(corpus: TranslatedCorpus, whole: Path) -> float | None:
     """Returns the smallest score that is kept; None if `keep` isn't given."""
     if corpus.synthesis.keep is None:
         return None
     chosen = [
-        batch.column("score").to_numpy()[_read_reasons(batch) == ""] for batch in _read_parts(parts)
+        batch.column("score").to_numpy()[_read_reasons(batch) == ""]
+        for batch in read_translated(whole)
     ]
     scores = np.sort(np.concatenate(chosen))[::-1]
     scores = scores[~np.isnan(scores)]

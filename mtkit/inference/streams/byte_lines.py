@@ -116,6 +116,15 @@ def answer_window(
             fault, window = error, window[: error.line - first_line]
 
 
+def answer_each(requests: Sequence[Line], answer: Answer) -> list[Translation | None]:
+    """Returns each request's answer; None for an invalid one."""
+    found: list[Translation | None] = []
+    while len(found) < len(requests):
+        answered, fault = answer_window(requests[len(found) :], answer, 1)
+        found += [*answered, *([None] if fault is not None else [])]
+    return found
+
+
 def take_windows(lines: Iterable[Line], window_lines: int) -> Iterator[list[Line]]:
     """Yields up to `window_lines` lines at a time."""
     if not isinstance(window_lines, int) or window_lines < 1:

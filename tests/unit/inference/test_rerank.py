@@ -303,7 +303,7 @@ def test_a_candidate_that_a_model_cant_score_comes_last():
                     raise LineError(first_line + index, "too long")
             return [copy_line(each.text) for each in requests]
 
-    scorer = ModelScorer(_Lines(), is_reverse=True)
+    scorer = ModelScorer(_Lines().score, is_reverse=True)
     assert scorer.score([("x", "ab"), ("x", ""), ("x", "long text")]) == [0.0, -100.0, -100.0]
 
 

@@ -175,3 +175,18 @@ def test_a_recipes_run_stands_beside_its_own(tmp_path: Path) -> None:
     recipe = load(PAIRS, BACK.replace("reverse", str(tmp_path / "rev.toml")))
     [run] = Run(recipe, HERE).list_teachers()
     assert (run.recipe.name, run.workspace.root) == ("rev", Path("/runs/rev"))
+
+
+def test_two_recipes_of_one_name_are_refused(tmp_path: Path) -> None:
+    """Only one of them could be trained in their workspace."""
+    for name, steps in (("one", 5), ("two", 6)):
+        (tmp_path / f"{name}.toml").write_text(
+            'name = "rev"\n[data]\nsource_language = "de"\ntarget_language = "en"\n'
+            f'dev = {{ source = "d", target = "d" }}\n{PAIRS}[training]\nmax_steps = {steps}\n'
+        )
+    paths = [str(tmp_path / f"{name}.toml") for name in ("one", "two")]
+    same = load(PAIRS, *(BACK.replace("reverse", path) for path in paths[:1] * 2))
+    assert len(Run(same, HERE).collect_teachers()) == 1
+    recipe = load(PAIRS, *(BACK.replace("reverse", path) for path in paths))
+    with pytest.raises(MtkitError, match="two recipes are named rev"):
+        Run(recipe, HERE).collect_teachers()

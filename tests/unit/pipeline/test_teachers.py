@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from mtkit.data.preparation.held_out import check_unseen
 from mtkit.data.preparation.teachers import TeacherLine
 from mtkit.data.prepare import prepare
 from mtkit.errors import MtkitError
+from mtkit.inference.request import LineError
 from mtkit.inference.translation import Hypothesis, Translation
 from mtkit.pipeline.line_teacher import LineTeacher
 from mtkit.pipeline.teachers import ModelTeachers
@@ -46,11 +48,14 @@ class Listed:
         assert len(requests) == len(self._answers)
         return self._answers
 
-    def score(self, pairs) -> list[Translation]:
+    def score(self, pairs, *, first_line: int) -> list[Translation]:
+        for line, pair in enumerate(pairs, first_line):
+            if len(pair.text) > 100:
+                raise LineError(line, "too long")
         # Two tokens each.
         return [
-            Translation((candidate(target, *[self._per_character * len(source)] * 2),))
-            for source, target in pairs
+            Translation((candidate(pair.prefix, *[self._per_character * len(pair.text)] * 2),))
+            for pair in pairs
         ]
 
 
@@ -101,6 +106,20 @@ def test_dual_cross_entropy_is_that_of_the_paper() -> None:
     # arXiv 1809.00197: H_A of "ein Haus" is 0.8, H_B of "a house" 2.1; of "zwei" 0.4, "two" 0.9.
     expected = [math.exp(-(1.3 + 2.9 / 2)), math.exp(-(0.5 + 1.3 / 2))]
     np.testing.assert_allclose(found.scores, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("long", ["source", "target"])
+def test_a_line_that_a_model_cant_score_is_dropped_alone(long: str) -> None:
+    text = "a " * 100
+    lines = [TeacherLine(1, text if long == "source" else "x", text), *LINES]
+    answers = [
+        Translation((candidate("y", -1.0), candidate(text if long == "target" else "z", -1.0))),
+        *[Translation((candidate("a house", -1.0),))] * 2,
+    ]
+    synthesis = Synthesis(checked_by="r", keep=0.5, closest_to_reference="chrf", drop_flagged=True)
+    found = LineTeacher(synthesis, Listed(answers, -0.1), Listed([], -0.3))(lines)
+    assert found.reasons == ["too long to score", "", ""]
+    assert np.isnan(found.scores).tolist() == [True, False, False]
 
 
 def test_what_comes_back_too_different_is_dropped() -> None:
@@ -334,5 +353,10 @@ def test_a_translator_that_has_seen_the_test_set_is_refused(corpora: Path) -> No
     size, time = (corpora / "t.en").stat().st_size, (corpora / "t.en").stat().st_mtime_ns
     listed["prepare"]["inputs"].append({"name": "t.en", "size": size, "modified_ns": time})
     prepared.manifest_file.write_text(json.dumps(listed))
-    with pytest.raises(MtkitError, match="its manifest lists the file"):
-        check_unseen(prepared, recipe.data, recipe.evaluation.test_sets)
+    for _ in range(2):
+        with pytest.raises(MtkitError, match="its manifest lists the file"):
+            check_unseen(prepared, recipe.data, recipe.evaluation.test_sets)
+        # It does so without the data, too.
+        shutil.rmtree(prepared.data, ignore_errors=True)
+    prepared.manifest_file.write_text("[]")
+    check_unseen(prepared, recipe.data, recipe.evaluation.test_sets)

@@ -203,6 +203,9 @@ def test_blank_skipped_and_further_lines_are_left_out(project: Path) -> None:
     recipe, workspace = open_run(project, 'data.train.1.skip="1-3"', "data.train.1.max_pairs=20")
     prepare(recipe, workspace, teachers=SpellingTeachers())
     assert read(workspace, "target") == [lines[3], *lines[6:20]]
+    # What is dropped adds up.
+    assert facts(workspace)["dropped"] == {"blank": 2}
+    assert facts(workspace)["read"] == 17
 
 
 def test_flagged_lines_and_those_with_low_scores_are_dropped_and_listed(project: Path) -> None:
@@ -314,6 +317,40 @@ def test_a_corpus_with_another_name_isnt_translated_again(project: Path, capsys)
     page = (workspace.data / "report.html").read_text()
     assert "other by teacher" in page
     assert "back by teacher" not in page
+
+
+def test_a_corpus_isnt_translated_again_if_another_one_changes(project: Path) -> None:
+    recipe, workspace = open_run(project)
+    prepare(recipe, workspace, teachers=SpellingTeachers())
+    before = read(workspace, "source")
+    write(project / "more.de", list_lines(20, "more "))
+    text = RECIPE.replace(
+        "[data.dev]",
+        '[[data.train]]\ntarget = "more.de"\ntranslated_by = "teacher"\n[data.dev]',
+    )
+    (project / "mtkit.toml").write_text(text)
+    recipe, workspace = open_run(project)
+    prepare(recipe, workspace, teachers=SpellingTeachers(prefix="for"))
+    assert read(workspace, "source") == before
+    assert {line.split()[0] for line in read(workspace, "source", 2)} == {"for"}
+    # An interrupted preparation keeps them, too.
+    (workspace.data / "prepared.json").unlink()
+    workspace.data.rename(workspace.data_draft)
+    write(project / "more.de", list_lines(30, "more "))
+    prepare(recipe, workspace, teachers=SpellingTeachers(prefix="to"))
+    assert read(workspace, "source") == before
+    assert {line.split()[0] for line in read(workspace, "source", 2)} == {"to"}
+
+
+def test_another_share_to_keep_translates_nothing_again(project: Path) -> None:
+    write(project / "text.de", list_lines(20))
+    synthesis = 'data.train.1.synthesis={checked_by="teacher", keep=%s}'
+    recipe, workspace = open_run(project, synthesis % 0.5)
+    prepare(recipe, workspace, teachers=SpellingTeachers())
+    assert len(read(workspace, "source")) == 10
+    other, _ = open_run(project, synthesis % 0.25)
+    prepare(other, workspace, teachers=SpellingTeachers(stops_at=1))
+    assert len(read(workspace, "source")) == 5
 
 
 def test_a_translator_that_is_replaced_meanwhile_is_an_error(project: Path) -> None:
