@@ -260,8 +260,10 @@ def is_adapter(folder: Path) -> bool:
     return (folder / ADAPTER_FILE).is_file()
 
 
-def check_translates(config: ModelConfig, purpose: str) -> None:
-    """Checks that a model has an encoder and a decoder: a translator, or a denoising model.
+def check_translates(
+    config: ModelConfig, purpose: str, *, takes_decoder_only: bool = False
+) -> None:
+    """Checks that a model is a translator or a denoising model, by default one with an encoder.
 
     `purpose` completes the error message.
     """
@@ -270,7 +272,7 @@ def check_translates(config: ModelConfig, purpose: str) -> None:
             f"{config.recipe} is a classifier, but {purpose} is only for translators",
             "mtkit translate labels lines with it",
         )
-    if config.model.architecture == "decoder-only":
+    if config.model.architecture == "decoder-only" and not takes_decoder_only:
         raise MtkitError(
             f'{config.recipe} is a translator with model.architecture = "decoder-only", and '
             f"{purpose} needs an encoder and a decoder",

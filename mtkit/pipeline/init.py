@@ -76,7 +76,9 @@ def init_student(teacher: Path, folder: Path | None = None) -> Path:
         folder: Where `mtkit.toml` goes.
     """
     root = teacher.resolve()
-    workspace = Workspace(root.parent if root.name == "model" else root)
+    workspace = Workspace(root)
+    if root.name == workspace.model.name and not workspace.recipe_file.is_file():
+        workspace = Workspace(root.parent)
     if not (workspace.recipe_file.is_file() and workspace.model.is_dir()):
         raise MtkitError(
             f"{teacher}: not the workspace of a finished run: {workspace.recipe_file.name} or "
@@ -99,13 +101,20 @@ def init_student(teacher: Path, folder: Path | None = None) -> Path:
     train = [
         corpus for corpus in tables["data"]["train"] if "target" not in corpus or "source" in corpus
     ]
+    if not train:
+        raise MtkitError(
+            f"{teacher}: all its corpora are text of the target language, so a student has no "
+            "sources to learn from",
+            'write a recipe with source and translated_by = "FOLDER" in each [[data.train]]',
+        )
     for corpus in train:
         for key in ("alignments", "synthesis"):
             corpus.pop(key, None)
         corpus["translated_by"] = str(workspace.model)
     tables["data"]["train"] = train
     model, training = tables.setdefault("model", {}), tables.setdefault("training", {})
-    model["num_encoder_layers"] = recipe.model.num_encoder_layers * 3 // 2
+    depth = recipe.model.num_encoder_layers
+    model["num_encoder_layers"] = max(depth + 1, depth * 3 // 2)
     model["num_decoder_layers"] = 1
     if recipe.model.d_key * recipe.model.num_heads == recipe.model.d_model:
         # As it is by default.

@@ -106,8 +106,7 @@ def _train_teachers(run: Run, hardware: Hardware, options: Sequence[str]) -> int
     check_inputs(TokenizerChoice.of(recipe), tests)
     for corpus in translated:
         teachers.check(corpus, are_trained_first=True)
-        if teachers.are_trained_first(corpus):
-            check_lines(recipe.data, recipe.data.train.index(corpus), corpus)
+        check_lines(recipe.data, recipe.data.train.index(corpus), corpus)
     for each in (run, *needed):
         if each.workspace.has_checkpoints:
             check_checkpoints(each)

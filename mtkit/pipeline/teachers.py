@@ -90,6 +90,9 @@ class ModelTeachers:
         for each in self._list(corpus):
             if each.is_remote:
                 self._check_remote(corpus, each)
+                if is_address(each.found[0]):
+                    # Whether it answers, in these languages.
+                    self._open(each, Synthesis()).translate("1")
             elif each.made_by is not None and are_trained_first:
                 _check_recipe(each, each.made_by)
             else:
@@ -205,7 +208,7 @@ class ModelTeachers:
                 opened = open_model_folder(folder)
             except MtkitError as error:
                 raise MtkitError(f"{named.key}: {error.message}", error.hint) from error
-            check_translates(opened.config, named.key)
+            check_translates(opened.config, named.key, takes_decoder_only=True)
             config = opened.config
             has = TranslatorLanguages.of(
                 opened.tokenizer.languages, config.source_language, config.target_language

@@ -138,6 +138,28 @@ def test_a_longer_training_keeps_its_translations(project: Path, tmp_path: Path)
     assert list((tmp_path / "test" / "checkpoints").glob("step-*09"))
 
 
+def test_a_model_of_another_recipe_translates_nothing(project: Path, tmp_path: Path) -> None:
+    shutil.copytree(project / "runs" / "test-reverse", tmp_path / "x-reverse")
+    changed = ["--set", "model.d_model=32", "--workspace", str(tmp_path / "x")]
+    for command in ("prepare", "run"):
+        done = run_here(project, command, *changed)
+        assert "x-reverse/checkpoints contains checkpoints of another run" in done.stderr
+        assert done.returncode == 1
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_decoder_only_translator_translates_a_corpus(project: Path, tmp_path: Path) -> None:
+    for path in project.glob("*.[de][en]"):
+        lines = path.read_text().splitlines(keepends=True)
+        (tmp_path / path.name).write_text("".join(lines[:300]))
+    recipe = RECIPE.replace("num_encoder_layers = 1", 'architecture = "decoder-only"')
+    (tmp_path / "mtkit.toml").write_text(recipe)
+    done = run_here(tmp_path, "run")
+    assert done.returncode == 0, done.stderr
+    facts = json.loads((tmp_path / "runs/test/data/synthetic/stage.json").read_text())["facts"]
+    assert facts["corpora"]["1"]["read"] == 300
+
+
 def test_the_translations_are_those_of_translate(project: Path) -> None:
     """What a corpus gets is what `mtkit translate` prints, line by line."""
     lines = (project / "text.de").read_text().splitlines()[:50]

@@ -105,12 +105,16 @@ def _translate_corpora(preparation: Preparation, folder: Path) -> SyntheticFacts
     found: dict[str, SyntheticCorpus] = {}
     append_dropped(folder, pack_rows([(*HEADER, *PAIR_COLUMNS)]))
     names = corpus_names(preparation.data.train)
+    teachers = preparation.teachers
+    assert teachers is not None
+    readable = []
     for index, corpus in _list_corpora(preparation):
-        teachers = preparation.teachers
-        assert teachers is not None
         with preparation.listing_faults():
             # An unreadable line is reported now, not after days.
             check_lines(preparation.data, index, corpus)
+            readable.append((index, corpus))
+    for index, corpus in readable:
+        with preparation.listing_faults():
             if preparation.sample is not None:
                 are_missing = teachers.are_trained_first(corpus)
                 teachers.check(corpus, are_trained_first=are_missing)

@@ -37,6 +37,29 @@ def test_a_student_of_a_teacher_that_reranks_is_greedy(tmp_path: Path) -> None:
     assert (student.beam_size, student.rerank) == (1, None)
 
 
+@pytest.mark.parametrize(("layers", "expected"), [(1, 2), (2, 3), (6, 9)])
+def test_a_students_encoder_is_deeper(layers: int, expected: int, tmp_path: Path) -> None:
+    # A run may have any name.
+    workspace = Workspace(tmp_path / "model")
+    workspace.model.mkdir(parents=True)
+    teacher = load_recipe("phrasebook-en-de", [f"model.num_encoder_layers={layers}"])
+    workspace.recipe_file.write_text(dump_recipe(teacher), "utf-8")
+    for number, named in enumerate((workspace.root, workspace.model)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert load_recipe(init_student(named, folder)).model.num_encoder_layers == expected
+
+
+def test_a_student_needs_sources(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "run")
+    workspace.model.mkdir(parents=True)
+    change = 'data.train=[{target="x.de", translated_by="teacher"}]'
+    teacher = load_recipe("phrasebook-en-de", [change])
+    workspace.recipe_file.write_text(dump_recipe(teacher), "utf-8")
+    with pytest.raises(MtkitError, match="all its corpora are text of the target language"):
+        init_student(workspace.root, tmp_path)
+
+
 def test_an_unknown_name_gets_the_nearest_and_all(tmp_path: Path) -> None:
     with pytest.raises(MtkitError, match=r"'phrasebok'.*did you mean 'phrasebook-en-de'") as fault:
         init("phrasebok", tmp_path)

@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -191,7 +192,11 @@ target_languages = ["en", "de"]
 """
 
 
-@pytest.mark.parametrize("teacher", ["http://host:5000", "llm.toml"])
+_SERVER = "http://127.0.0.1:9"
+"""Nothing listens there."""
+
+
+@pytest.mark.parametrize("teacher", [_SERVER, "llm.toml"])
 def test_a_recipe_alone_sends_nothing(corpora: Path, teacher: str) -> None:
     (corpora / "llm.toml").write_text(LLM)
     teachers, corpus = load(corpora, teacher)
@@ -199,23 +204,26 @@ def test_a_recipe_alone_sends_nothing(corpora: Path, teacher: str) -> None:
         teachers.check(corpus)
     assert "--set data.train.1.translated_by=" in no.value.hint
     teachers, corpus = load(corpora, "a", f"data.train.1.translated_by={teacher}")
-    teachers.check(corpus)
+    # A server is asked, to see whether it answers.
+    with pytest.raises(MtkitError, match=_SERVER) if teacher == _SERVER else nullcontext():
+        teachers.check(corpus)
 
 
 def test_what_checks_is_typed_on_its_own(corpora: Path) -> None:
     (corpora / "llm.toml").write_text(LLM)
-    given = "synthesis = { checked_by = 'http://host', min_round_trip = 5 }"
+    given = f"synthesis = {{ checked_by = '{_SERVER}', min_round_trip = 5 }}"
     text = RECIPE.replace('"TEACHER" }', f"'t', {given} }}")
     (corpora / "x.toml").write_text(text)
     typed = "data.train.1.translated_by=llm.toml"
     recipe = load_recipe(corpora / "x.toml", [typed])
     with pytest.raises(
-        MtkitError, match=r"synthesis\.checked_by: your text would be sent to http://host"
+        MtkitError, match=r"synthesis\.checked_by: your text would be sent to http://127"
     ):
         ModelTeachers(recipe, corpora / "runs" / "x").check(recipe.data.train[1])
-    both = [typed, "data.train.1.synthesis.checked_by=http://host"]
+    both = [typed, f"data.train.1.synthesis.checked_by={_SERVER}"]
     recipe = load_recipe(corpora / "x.toml", both)
-    ModelTeachers(recipe, corpora / "runs" / "x").check(recipe.data.train[1])
+    with pytest.raises(MtkitError, match=f"{_SERVER}: .*refused"):
+        ModelTeachers(recipe, corpora / "runs" / "x").check(recipe.data.train[1])
 
 
 @pytest.mark.parametrize(

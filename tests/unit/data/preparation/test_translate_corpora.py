@@ -262,6 +262,14 @@ def test_invalid_utf8_is_an_error_or_dropped(project: Path) -> None:
     assert corpus["dropped"]["encoding"] == 1
 
 
+def test_all_text_is_read_before_any_is_translated(project: Path) -> None:
+    (project / "more.de").write_bytes(b"caf\xe9\n")
+    more = '[[data.train]]\ntarget = "more.de"\ntranslated_by = "teacher"\n[data.dev]'
+    (project / "mtkit.toml").write_text(RECIPE.replace("[data.dev]", more))
+    with pytest.raises(MtkitError, match=r"more\.de:1: byte 4"):
+        prepare(*open_run(project), teachers=SpellingTeachers(stops_at=1))
+
+
 def test_a_check_translates_a_sample_and_scales_it(project: Path, capsys) -> None:
     found = check_recipe_data(open_run(project)[0], teachers=SpellingTeachers())
     assert found.faults == []
