@@ -12,24 +12,23 @@ _INTRODUCTION = """\
 
 Made from the models in `mtkit/recipe/` by `docs/generate_reference.py`; edit those.
 
-A recipe is one TOML file. A key without a default must be given; a section that is off by default
-is turned on by writing it. On the command line, `--set section.key=value` overrides a key,
-`--set list.0.key=value` one in the first entry of a list, and `--set '~section'` removes a section.
-[recipe.schema.json](recipe.schema.json) lets an editor complete and check keys: with Taplo (Even
-Better TOML in VS Code), by a first line `#:schema path/to/recipe.schema.json`.
+A recipe is one TOML file. Keys without a default are required. A section that is off by default is
+turned on by writing its header. On the command line, `--set section.key=value` overrides a key,
+`--set list.0.key=value` a key of a list's first entry, and `--set '~section'` removes a section.
+With [recipe.schema.json](recipe.schema.json) an editor completes and checks keys. With Taplo (Even
+Better TOML in VS Code) the recipe's first line is `#:schema path/to/recipe.schema.json`.
 
-What a key invalidates, once it is changed:
+What changing a key invalidates:
 
-* `data`: `mtkit prepare` makes again what depends on it, and training refuses the data until
-  then; on other data it is another run.
-* `run`: a training with another value is another run, and is kept apart from the checkpoints there
-  are.
-* `updates`: a training may resume with another value, prints a note, and has another result.
-* `updates with a cosine or linear schedule`: the same with these schedules, which
-  end at `max_steps`; with others it may be changed at any time.
+* `data`: `mtkit prepare` repeats the stages that depend on it, and training refuses the old data.
+  Training on other data is another run.
+* `run`: a training with another value is another run, which can't resume from these checkpoints.
+* `updates`: a training can resume with another value. It prints a note, and its result differs.
+* `updates with a cosine or linear schedule`: as `updates` with these schedules, which end at
+  `max_steps`; otherwise nothing.
 * `scores`: earlier development scores can't be compared with later ones.
-* `results`: the mean of checkpoints, translations or scores alone; `mtkit run` makes them again.
-* `nothing`: it may be changed at any time.
+* `results`: only the mean of checkpoints, translations or scores; `mtkit run` computes them again.
+* `nothing`: the key can be changed at any time.
 """
 
 Schema = dict[str, Any]
