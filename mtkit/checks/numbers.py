@@ -35,10 +35,8 @@ def list_other_numbers(
     # A number on one side without a counterpart is ignored if it is often spelled out. The last of
     # the others may have other units. With reads_times, notations of times and decades are
     # equivalent.
-    ours, given = (
-        find_written_numbers(hypothesis),
-        [find_written_numbers(other) for other in others],
-    )
+    ours = find_written_numbers(hypothesis)
+    given = [find_written_numbers(other) for other in others]
     missing, added = set(given[0].intersection(*given) - ours), set(ours.difference(*given))
     if not (missing or added):
         return []

@@ -19,6 +19,7 @@ from mtkit.model.card import CARD_FILE, hub_card, read_card
 from mtkit.model.digest import digest_model, reading
 from mtkit.model.exporters.transformers_translator import check_holds, write_translator
 from mtkit.model.folder import load_model_folder
+from mtkit.model.importers.licence import Licence
 from mtkit.recipe.inference import Inference, LengthPenalty
 
 _MAX_TOKENIZED = 5_000
@@ -108,5 +109,5 @@ def _warn_about_licence(card: str) -> None:
     found = re.search(r"^license: *(.+)$", card, flags=re.MULTILINE)
     if found is None:
         warn("the card names no licence: add `license: ...` to the head of README.md")
-    elif "nc" in found[1].lower().split("-"):
+    elif not Licence("", found[1]).allows_commercial_use:
         warn(f"licence {found[1]}: not for commercial use; this includes derivatives of this model")

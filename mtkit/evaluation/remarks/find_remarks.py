@@ -69,10 +69,7 @@ def _find_other_words(hypothesis: Side, reference: Side, source: Side | None) ->
     """Yields a remark if the hypotheses lack the references' most frequent words."""
     if min(hypothesis.words.total(), reference.words.total()) < _MIN_WORDS:
         return
-    known, seen = (
-        _share_of_frequent(reference, reference),
-        _share_of_frequent(reference, hypothesis),
-    )
+    known, seen = (_share_of_frequent(reference, side) for side in (reference, hypothesis))
     if known < 0.15 or seen > 0.35 * known:
         return
     whose = "one file is in another language, or the files don't belong together"
