@@ -14,6 +14,7 @@ from mtkit.data.preparation.preparation_report import (
 )
 from mtkit.data.preparation.stage import CorpusSample, Preparation, ReportSection, needs_alignments
 from mtkit.data.preparation.teachers import Teachers
+from mtkit.data.preparation.translate_corpora import are_all_left_out
 from mtkit.data.prepare import list_sections, list_stages
 from mtkit.data.prepared import read_dev_side
 from mtkit.data.selection.language_models import LanguageModels, check_models
@@ -74,6 +75,8 @@ def check_recipe_data(
                 stage_folder = preparation.draft / stage.name
                 stage_folder.mkdir()
                 preparation.note(stage, stage.build(preparation, stage_folder))
+                if are_all_left_out(preparation):
+                    break
         report, sections = None, []
         if "text" in preparation.found:
             report = _describe(preparation, sample)

@@ -224,3 +224,14 @@ def read_dev_side(data: Path, side: Literal["source", "target", "text"]) -> list
             f"{path}: damaged: invalid UTF-8: {error}", "run `mtkit prepare` again"
         ) from error
     return content.split("\n")[:-1]
+
+
+def check_weights(recipe: Recipe, order: LengthOrder) -> None:
+    """Checks that each stage of a training has a corpus with a weight and rows."""
+    filled = np.unique(order.strata["corpus"])
+    for number, stage in enumerate(recipe.stages):
+        if not np.take(stage.weights, filled).any():
+            raise MtkitError(
+                f"training.stages.{number}.weights: no pairs: the corpora with a weight are empty",
+                "give another corpus a weight; `mtkit prepare` prints what each one has",
+            )

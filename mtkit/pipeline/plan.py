@@ -14,7 +14,7 @@ import numpy as np
 
 from mtkit.data.batches.micro_batches import SHARE_SLACK
 from mtkit.data.batches.updates import EpochPlan, find_epoch, plan_epoch
-from mtkit.data.prepared import fingerprint, open_prepared, read_facts
+from mtkit.data.prepared import check_weights, fingerprint, open_prepared, read_facts
 from mtkit.data.tokenizer_choice import TokenizerChoice
 from mtkit.errors import MtkitError
 from mtkit.model.costs import (
@@ -273,6 +273,7 @@ def _assume_bounds(choice: TokenizerChoice, tokens: int, *, has_source: bool) ->
 def _average_data(recipe: Recipe, workspace: Workspace) -> _Update:
     """Returns the mean update of the first epoch, weighted between short blocks and others."""
     data = open_prepared(recipe, workspace)
+    check_weights(recipe, data.train_order)
     plan = partial(
         plan_epoch,
         weights=recipe.stages[0].weights,

@@ -176,7 +176,7 @@ class ModelTeachers:
                 "names",
                 f"to allow this, name it on the command line: --set {named.key}={named.names[0]}",
             )
-        synthesis = corpus.synthesis
+        synthesis, is_checker = corpus.synthesis, key != "translated_by"
         ignored = [
             name
             for name, is_given in (
@@ -185,7 +185,7 @@ class ModelTeachers:
                 ("drop_flagged", synthesis.drop_flagged),
                 ("keep", synthesis.keep is not None),
             )
-            if is_given
+            if is_given and (name == "keep" or not is_checker)
         ]
         if ignored:
             raise MtkitError(

@@ -82,6 +82,13 @@ def _list_corpora(preparation: Preparation) -> list[tuple[int, TranslatedCorpus]
     ]
 
 
+def are_all_left_out(preparation: Preparation) -> bool:
+    """Checks whether a check has left out all corpora, whose translators are trained later."""
+    found = preparation.found.get("synthetic", {"corpora": {}})["corpora"]
+    num_missing = len(_list_corpora(preparation)) - len(found)
+    return num_missing == len(preparation.data.train)
+
+
 def find_synthetic(preparation: Preparation, index: int) -> ParallelCorpus | None:
     """Returns a corpus's pairs as files if a translator made them; None if it didn't."""
     corpus = preparation.data.train[index]

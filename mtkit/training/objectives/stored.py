@@ -24,8 +24,8 @@ from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.batches.rows import WIDTH_STEP, choose_rows_multiple
 from mtkit.data.batches.token_store import ALIGNMENT_COLUMN, PAIR_COLUMNS
 from mtkit.data.batches.updates import EpochPlan, StagedEpochs, TrainingBatches, plan_epoch
+from mtkit.data.prepared import check_weights
 from mtkit.data.subword_sampling import SegmentationSampler
-from mtkit.errors import MtkitError
 from mtkit.network.device import Sendable
 from mtkit.text.token_ids import UNK
 from mtkit.training.distributed import ProcessGroup
@@ -102,14 +102,7 @@ class StoredBatches(TrainingBatches[Batch], Generic[Examples, Batch]):
     def _list_stages(self) -> list[tuple[int | None, Callable[[int], EpochPlan]]]:
         """Returns the number of updates of each stage, and what plans its epochs."""
         order = self._data.train_order
-        filled = np.unique(order.strata["corpus"])
-        for number, stage in enumerate(self._recipe.stages):
-            if not np.take(stage.weights, filled).any():
-                raise MtkitError(
-                    f"training.stages.{number}.weights: no pairs: the corpora with a weight are "
-                    "empty",
-                    "give another corpus a weight; `mtkit prepare` prints what each one has",
-                )
+        check_weights(self._recipe, order)
         return [
             (stage.count, partial(self._plan_rows, order, stage.weights))
             for stage in self._recipe.stages

@@ -253,6 +253,20 @@ def test_prepared_data_are_counted_as_training_counts_them(
     )
 
 
+def test_a_stage_without_pairs_is_an_error(tmp_path) -> None:
+    """All pairs of the second corpus are duplicates of the first."""
+    pairs = generate_pairs("train", 60)
+    (tmp_path / "a.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    corpora = ", ".join(f'{{name="{name}", path="{tmp_path}/a.tsv"}}' for name in ("a", "b"))
+    stages = "training.stages=[{steps=5}, {weights={a=0}}]"
+    small = ["tokenizer.vocab_size=200", "data.cleaning.max_tokens=80"]
+    recipe = load_recipe(TINY, [f"data.train=[{corpora}]", stages, *small])
+    workspace = Workspace(tmp_path / "run")
+    prepare(recipe, workspace)
+    with pytest.raises(MtkitError, match=r"training\.stages\.1\.weights: no pairs"):
+        plan(recipe, workspace)
+
+
 def test_a_classifier_predicts_no_token(tmp_path) -> None:
     planned = plan_of(str(TINY.with_name("tiny-classification.toml")), tmp_path)
     # 2 layers: queries, keys, values and what joins heads, each 16 x 16; d_ff is 32. 600 tokens.

@@ -298,6 +298,19 @@ def test_a_recipe_of_other_languages_is_refused_before_it_is_trained(corpora: Pa
     teachers.check(corpus, are_trained_first=True)
 
 
+def test_a_server_that_checks_leaves_the_translator_its_settings(corpora: Path) -> None:
+    teachers, corpus = load(
+        corpora,
+        "reverse",
+        f"data.train.1.synthesis.checked_by={_SERVER}",
+        "data.train.1.synthesis.min_round_trip=5",
+        "data.train.1.synthesis.drop_flagged=true",
+        "data.train.1.synthesis.sampling={}",
+    )
+    with pytest.raises(MtkitError, match=f"{_SERVER}: .*refused"):
+        teachers.check(corpus, are_trained_first=True)
+
+
 def test_a_models_own_settings_count(corpora: Path, tiny_run) -> None:
     run = tiny_run("training.max_steps=2", name="forward")
     assert run.train()

@@ -292,6 +292,13 @@ def test_a_check_leaves_out_a_corpus_whose_translator_is_trained_later(
     )
 
 
+def test_a_check_may_leave_out_all_corpora(project: Path) -> None:
+    overrides = ("data.train.0.translated_by=teacher",)
+    recipe, _ = open_run(project, *overrides)
+    found = check_recipe_data(recipe, teachers=SpellingTeachers(ready=False))
+    assert (found.report, found.faults) == (None, [])
+
+
 def test_rows_keep_the_numbers_of_their_file(project: Path) -> None:
     """What the cleaning drops is listed by its line, beside blank and skipped lines."""
     lines = ["", "", *list_lines(20)]
