@@ -258,7 +258,7 @@ def test_a_stage_without_pairs_is_an_error(tmp_path) -> None:
     pairs = generate_pairs("train", 60)
     (tmp_path / "a.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
     corpora = ", ".join(f'{{name="{name}", path="{tmp_path}/a.tsv"}}' for name in ("a", "b"))
-    stages = "training.stages=[{steps=5}, {weights={a=0}}]"
+    stages = "training.stages=[{steps=5, weights={b=0}}, {weights={a=0}}]"
     small = ["tokenizer.vocab_size=200", "data.cleaning.max_tokens=80"]
     recipe = load_recipe(TINY, [f"data.train=[{corpora}]", stages, *small])
     workspace = Workspace(tmp_path / "run")
