@@ -24,7 +24,7 @@ from mtkit.recipe.invalidation import Invalidates
 from mtkit.recipe.synthesis import PAIRS, REVERSE, Synthesis, is_address
 from mtkit.recipe.tables import WHOLE_RECIPE, relative_to_root, select_keys
 from mtkit.storage import describe_location
-from mtkit.text.languages import TranslatorLanguages
+from mtkit.text.languages import TranslatorLanguages, is_language_tag
 from mtkit.workspace import Workspace
 
 _PROCESS_BYTES = 600 << 20
@@ -131,9 +131,10 @@ class ModelTeachers:
                 # Also where a run keeps its translations, and its text has changed.
                 self._check_remote(corpus, each)
         synthesis = corpus.synthesis
-        opened = self._open(teacher, synthesis)
+        tag = _find_tag(corpus, teacher)
+        opened = self._open(teacher, synthesis, tag)
         checker = self._open(checkers[0], Synthesis()) if checkers else None
-        return LineTeacher(synthesis, opened, checker, _find_tag(corpus, teacher))
+        return LineTeacher(synthesis, opened, checker, tag)
 
     def needs(self, corpus: TranslatedCorpus) -> WorkerNeeds:
         """Returns what a worker that translates a corpus needs."""
@@ -245,7 +246,8 @@ class ModelTeachers:
             }
         )
 
-    def _open(self, named: _Named, synthesis: Synthesis) -> Translator:
+    def _open(self, named: _Named, synthesis: Synthesis, tag: str = "") -> Translator:
+        """Returns a translator; a `tag` of its lines may choose their target language."""
         source, target = named.languages
         if named.is_remote:
             return open_models(named.found, source_language=source, target_language=target)
@@ -253,7 +255,7 @@ class ModelTeachers:
             named.folders,
             settings=self._choose_settings(named, synthesis),
             source_language=source,
-            target_language=target,
+            target_language="" if is_language_tag(tag) else target,
             warns=False,
         )
 

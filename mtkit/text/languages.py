@@ -149,6 +149,11 @@ class TranslatorLanguages:
         )
 
 
+def is_language_tag(tag: str) -> bool:
+    """Checks whether a tag chooses the target language: `>>deu<<`."""
+    return _TAG.fullmatch(tag) is not None
+
+
 def list_sources(source: str, targets: Sequence[str]) -> tuple[str, ...]:
     """Returns the languages that a model with tags reads.
 

@@ -18,6 +18,8 @@ from mtkit.data.prepare import prepare
 from mtkit.errors import MtkitError
 from mtkit.inference.request import LineError
 from mtkit.inference.translation import Hypothesis, Translation
+from mtkit.inference.translator import Translator
+from mtkit.model.config import read_settings
 from mtkit.pipeline.line_teacher import LineTeacher
 from mtkit.pipeline.teachers import ModelTeachers
 from mtkit.recipe import load_recipe
@@ -296,6 +298,24 @@ def test_a_recipe_of_other_languages_is_refused_before_it_is_trained(corpora: Pa
     (corpora / "y.toml").write_text(forward + model)
     # A public model that it starts from may know more languages.
     teachers.check(corpus, are_trained_first=True)
+
+
+def test_a_tag_of_a_language_is_put_once(corpora: Path, tiny_run) -> None:
+    tagged = "data.train.0.tag='>>deu<<'"
+    run = tiny_run("training.max_steps=2", tagged, name="tagged")
+    prepare(run.recipe, run.workspace)
+    assert run.train()
+    teachers, corpus = load(
+        corpora,
+        str(run.workspace.model),
+        *("~data.train.1.target", "data.train.1.source=m.de", "data.train.1.tag='>>deu<<'"),
+    )
+    found = teachers.open(corpus)([TeacherLine(1, "ein Haus", "")])
+    settings = read_settings(run.workspace.model).model_copy(update={"beam_size": 4})
+    alone = Translator([run.workspace.model], settings=settings, warns=False)
+    once, twice = alone.search([">>deu<< ein Haus", ">>deu<< >>deu<< ein Haus"])
+    assert found.probabilities[0] == once.candidates[0].mean_log_probability
+    assert found.probabilities[0] != twice.candidates[0].mean_log_probability
 
 
 def test_a_server_that_checks_leaves_the_translator_its_settings(corpora: Path) -> None:
