@@ -260,10 +260,10 @@ def _clip(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
 
 
-def choose_scattered(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+def choose_scattered(numbers: NDArray[np.int64], count: int = NUM_SAMPLES) -> NDArray[np.int64]:
     """Returns the indices of a few numbers, the same ones in one go as part by part."""
     ranks = numbers.astype(np.uint64) * np.uint64(_SCATTER)
-    return np.argsort(ranks, kind="stable")[:NUM_SAMPLES]
+    return np.argsort(ranks, kind="stable")[:count]
 
 
 class CleaningTally:

@@ -21,6 +21,7 @@ from mtkit.data.preparation.facts import (
     ReportedCorpus,
     ReportedSelection,
     SelectionFacts,
+    SyntheticCorpus,
     TokenizedCorpus,
 )
 from mtkit.data.preparation.held_out import note_tags
@@ -103,6 +104,7 @@ class PreparationReport:
         seconds: CPU time of the cleaning, by filter.
         notes: What to look at, a sentence each.
         selection: The ranking by `data.cleaning.selection`, if any.
+        translated: What became of the corpora that name a translator, by their names, if any do.
     """
 
     recipe: str
@@ -116,6 +118,7 @@ class PreparationReport:
     seconds: dict[str, float]
     notes: list[str]
     selection: ReportedSelection | None = None
+    translated: dict[str, SyntheticCorpus] | None = None
 
     @property
     def unit(self) -> str:
@@ -186,6 +189,11 @@ class PreparationReport:
             ],
             selection=_describe_selection(facts["selection"], names, is_estimate=is_sample)
             if "selection" in facts
+            else None,
+            translated={
+                names[int(index)]: each for index, each in facts["synthetic"]["corpora"].items()
+            }
+            if "synthetic" in facts
             else None,
         )
 

@@ -17,8 +17,9 @@ from mtkit.files import as_json_text, write_atomically
 def write_pages(report: PreparationReport, sections: Iterable[ReportSection], folder: Path) -> None:
     """Writes `report.json`, and `report.html` for a browser."""
     found = asdict(report)
-    if report.selection is None:
-        del found["selection"]
+    for name in ("selection", "translated"):
+        if found[name] is None:
+            del found[name]
     write_atomically(folder / "report.json", as_json_text(found))
     write_atomically(folder / "report.html", render_report(report, sections))
 

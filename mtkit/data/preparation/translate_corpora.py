@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from mtkit.console import say, show_progress
 from mtkit.data.batches.token_store import PAIR_COLUMNS
-from mtkit.data.preparation.cleaned_block import NUM_SAMPLES, choose_scattered, shorten_row
+from mtkit.data.preparation.cleaned_block import choose_scattered, shorten_row
 from mtkit.data.preparation.facts import SyntheticCorpus, SyntheticFacts
 from mtkit.data.preparation.preparation_report import PreparationReport
 from mtkit.data.preparation.stage import (
@@ -60,7 +60,7 @@ _LINES_PER_BLOCK = 1_000
 _SAMPLE_BLOCKS, _SAMPLE_LINES = 8, 25
 """Blocks that a check translates, and lines of each."""
 _SHOWN = 10
-"""Translations that a check shows of each corpus."""
+"""Kept translations of each corpus that a report shows, and dropped ones by reason."""
 _BLOCKS = ".arrow"
 """File extension of a corpus's translations, kept with their scores."""
 _NOT_CHOSEN = "dual_cross_entropy"
@@ -286,6 +286,7 @@ def _write_pairs(
             known.append(kept.column("probability").to_numpy())
             _add_samples(facts, batch, reasons)
     facts["dropped"] = dict(sorted(dropped.items()))
+    facts["samples"].sort(key=lambda row: row["reason"])
     probabilities = np.concatenate(known)
     probabilities = probabilities[~np.isnan(probabilities)]
     if len(probabilities):
@@ -313,21 +314,24 @@ def _read_reasons(batch: pa.RecordBatch) -> Any:
 
 
 def _add_samples(facts: SyntheticCorpus, batch: pa.RecordBatch, reasons: Any) -> None:
-    """Adds a few rows of a block to those that a report shows, while they are few."""
-    if len(facts["samples"]) >= _SHOWN or not batch.num_rows:
-        return
-    for index in choose_scattered(batch.column(LINE_COLUMN).to_numpy())[:NUM_SAMPLES]:
-        [row] = batch.slice(int(index), 1).to_pylist()
-        shown = shorten_row(row[LINE_COLUMN], row)
-        facts["samples"].append(
-            {
-                **shown,
-                "reason": str(reasons[index]),
-                "probability": _round(row["probability"]),
-                "score": _round(row["score"]),
-            }
-        )
-    del facts["samples"][_SHOWN:]
+    """Adds a block's rows to the few of each reason that a report shows."""
+    numbers = batch.column(LINE_COLUMN).to_numpy()
+    for reason in sorted(set(reasons)):
+        rows = np.flatnonzero(reasons == reason)
+        of_reason = [each for each in facts["samples"] if each["reason"] == reason]
+        for index in sorted(rows[choose_scattered(numbers[rows], _SHOWN)].tolist()):
+            [row] = batch.slice(index, 1).to_pylist()
+            of_reason.append(
+                {
+                    **shorten_row(row[LINE_COLUMN], row),
+                    "reason": str(reason),
+                    "probability": _round(row["probability"]),
+                    "score": _round(row["score"]),
+                }
+            )
+        chosen = choose_scattered(np.array([each["line"] for each in of_reason]), _SHOWN)
+        others = (each for each in facts["samples"] if each["reason"] != reason)
+        facts["samples"] = [*others, *(of_reason[index] for index in sorted(chosen.tolist()))]
 
 
 def _round(value: float) -> float | None:

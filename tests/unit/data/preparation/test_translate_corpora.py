@@ -216,6 +216,11 @@ def test_flagged_lines_and_those_with_low_scores_are_dropped_and_listed(project:
         project, 'data.train.1.synthesis={checked_by="teacher", keep=0.5, drop_flagged=true}'
     )
     prepare(recipe, workspace, teachers=SpellingTeachers())
+    report = json.loads((workspace.data / "report.json").read_text())["translated"]["back"]
+    assert report["dropped"] == {"dual_cross_entropy": 5, "looping": 1}
+    reasons = [each["reason"] for each in report["samples"]]
+    assert reasons == [""] * 4 + ["dual_cross_entropy"] * 5 + ["looping"]
+    assert [each["line"] for each in report["samples"]] == [2, 3, 4, 5, 6, 7, 8, 9, 10, 1]
     # Half of nine, rounded to even, with the highest scores: lines 2 to 5, down to 1/5.
     assert read(workspace, "target") == lines[1:5]
     found = facts(workspace)
