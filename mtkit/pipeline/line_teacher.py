@@ -79,7 +79,12 @@ class LineTeacher:
     def _find_reason(self, found: Translation) -> str:
         if not found.text.strip():
             return "no translation"
-        flags = [flag.name for flag in found.flags or ()]
+        # A tag may ask for another language than the recipe's.
+        flags = [
+            flag.name
+            for flag in found.flags or ()
+            if not (self._tag and flag.name == "wrong language")
+        ]
         if BAD_ANSWER in flags:
             return BAD_ANSWER
         return flags[0] if self._synthesis.drop_flagged and flags else ""

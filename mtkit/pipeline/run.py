@@ -2,7 +2,9 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from mtkit.console import open_console, say
 from mtkit.data.preparation.held_out import check_unseen
@@ -31,7 +33,7 @@ from mtkit.training.averaging.average import is_averaged, update_model, warn_if_
 from mtkit.training.averaging.model_record import ModelRecord
 from mtkit.training.launch import check_gpus, is_worker
 from mtkit.training.train import is_trained, is_trained_without_checkpoints
-from mtkit.units import spread_items
+from mtkit.units import format_duration, spread_items
 from mtkit.workspace import Workspace
 
 _NUM_SAMPLES = 5
@@ -55,30 +57,57 @@ def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Se
     check_named_files(recipe.evaluation, recipe.inference)
     if recipe.training.validation.learned is not None:
         check_metric_folder(recipe.training.validation.learned)
-    itself = Run(recipe, workspace)
-    code = _train_teachers(itself, hardware, options)
+    itself, times = Run(recipe, workspace), _Times()
+    with times.measuring("translators of corpora"):
+        code = _train_teachers(itself, hardware, options)
     if code:
         return code
-    _prepare(itself)
+    with times.measuring("prepare"):
+        _prepare(itself)
     if is_trained_without_checkpoints(recipe, workspace):
         say(f"train: already finished; without its checkpoints {workspace.model} stays as it is")
     else:
-        code = _make_model(itself, hardware, options)
+        with times.measuring("train and average"):
+            code = _make_model(itself, hardware, options)
         if code:
             return code
     if recipe.evaluation.test_sets:
-        scored = score(recipe, workspace, device=hardware.device)
-        rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]
-        show_table(rows, open_console())
-        if not sys.stdout.isatty():
-            sys.stdout.write(as_tab_separated(rows))
-            sys.stdout.flush()
-        for each in scored:
-            warn_of_remarks(each.evaluated, names_systems=False)
-        for test_set in () if recipe.data.is_text else recipe.evaluation.test_sets:
-            _show_samples(TranslationFiles(workspace, test_set.name).read())
+        with times.measuring("translate and score"):
+            _score(recipe, workspace, hardware)
+    say(f"time: {times}")
     _show_use(recipe, workspace, options)
     return 0
+
+
+class _Times:
+    """The time of each step, for a summary."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+
+    @contextmanager
+    def measuring(self, step: str) -> Iterator[None]:
+        """Measures the block."""
+        began_at = time.monotonic()
+        yield
+        self._seconds[step] = time.monotonic() - began_at
+
+    def __str__(self) -> str:
+        steps = (f"{step} {format_duration(each)}" for step, each in self._seconds.items())
+        return ", ".join([*steps, f"all {format_duration(sum(self._seconds.values()))}"])
+
+
+def _score(recipe: Recipe, workspace: Workspace, hardware: Hardware) -> None:
+    scored = score(recipe, workspace, device=hardware.device)
+    rows = [row for each in scored for row in list_rows(each.evaluated, names_systems=False)]
+    show_table(rows, open_console())
+    if not sys.stdout.isatty():
+        sys.stdout.write(as_tab_separated(rows))
+        sys.stdout.flush()
+    for each in scored:
+        warn_of_remarks(each.evaluated, names_systems=False)
+    for test_set in () if recipe.data.is_text else recipe.evaluation.test_sets:
+        _show_samples(TranslationFiles(workspace, test_set.name).read())
 
 
 def _prepare(run: Run) -> None:

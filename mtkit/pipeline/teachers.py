@@ -17,7 +17,7 @@ from mtkit.pipeline.line_teacher import LineTeacher
 from mtkit.pipeline.teacher_runs import Run, is_llm_recipe
 from mtkit.pipeline.translate import open_models
 from mtkit.recipe import Recipe
-from mtkit.recipe.corpora import TranslatedCorpus, corpus_names
+from mtkit.recipe.corpora import TranslatedCorpus, corpus_names, list_translated
 from mtkit.recipe.flags import Flags
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.invalidation import Invalidates
@@ -85,10 +85,11 @@ class ModelTeachers:
 
         Models that aren't trained yet are an error unless they `are_trained_first`.
         """
-        if self.keeps_translations(corpus):
-            return
+        keeps = self.keeps_translations(corpus)
         for each in self._list(corpus):
-            if each.is_remote:
+            if keeps:
+                self._check_unseen(folder for folder in each.folders if folder.is_dir())
+            elif each.is_remote:
                 self._check_remote(corpus, each)
                 if is_address(each.found[0]):
                     # Whether it answers, in these languages.
@@ -165,9 +166,16 @@ class ModelTeachers:
         """Returns what the workspace's translations of a corpus were made by; None without any."""
         prepared = Workspace(self.workspace).read_manifest().get("prepare", {})
         train = self.recipe.data.train
-        name = corpus_names(train)[train.index(corpus)]
-        recorded: dict[str, Any] | None = prepared.get("teachers", {}).get(name)
-        return recorded
+        known: dict[str, dict[str, Any]] = prepared.get("teachers", {})
+        index, names = train.index(corpus), corpus_names(train)
+        translated = [train.index(each) for each in list_translated(train)]
+        if names[index] not in known and len(translated) == len(known):
+            # It may have got another name.
+            found = list(known.values())[translated.index(index)]
+            root = str(self.recipe.data.data_root)
+            own = [relative_to_root(name, root) for name in corpus.translated_by]
+            return found if found["names"] == own else None
+        return known.get(names[index])
 
     def _check_remote(self, corpus: TranslatedCorpus, named: _Named) -> None:
         key = named.key.split(".", 3)[3]
@@ -199,7 +207,11 @@ class ModelTeachers:
             from mtkit.llm.open_llm import open_llm  # noqa: PLC0415
 
             source, target = named.languages
-            open_llm(Path(named.found[0]), source_language=source, target_language=target)
+            try:
+                open_llm(Path(named.found[0]), source_language=source, target_language=target)
+            except MtkitError as error:
+                fault = f"{named.key}: {named.names[0]}: {error.message}"
+                raise MtkitError(fault, error.hint) from error
 
     def _check_folders(self, named: _Named) -> None:
         for name, folder in zip(named.names, named.folders, strict=True):
@@ -215,8 +227,14 @@ class ModelTeachers:
                 opened.tokenizer.languages, config.source_language, config.target_language
             )
             _check_languages(named, name, has)
-            data, tests = self.recipe.data, self.recipe.evaluation.test_sets
-            check_unseen(Workspace(folder.parent), data, tests)
+            self._check_unseen([folder])
+
+    def _check_unseen(self, folders: Iterable[Path]) -> None:
+        """Checks that models haven't learned from the recipe's test sets."""
+        for folder in folders:
+            check_unseen(
+                Workspace(folder.parent), self.recipe.data, self.recipe.evaluation.test_sets
+            )
 
     def _digest(self, named: _Named, synthesis: Synthesis) -> Iterator[Any]:
         """Yields what a translation depends on: models and search settings."""
@@ -225,6 +243,8 @@ class ModelTeachers:
         if named.folders:
             settings = self._choose_settings(named, synthesis).model_dump(mode="json")
             yield select_keys(settings, Invalidates.TRANSLATIONS, declared=_OF_INFERENCE)
+            if settings["precision"] != "auto":
+                yield settings["precision"]
         elif is_address(named.found[0]):
             yield named.found[0]
         else:

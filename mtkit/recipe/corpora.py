@@ -243,11 +243,14 @@ class OneSideTrainingCorpus(PairKeys, OneSide, _Tagged):
             raise ValueError("give source or target, or both without translated_by")
         if not self.translated_by:
             raise ValueError("translated_by is empty: name a translator of the missing side")
-        if ending_of(self.path) in STRING_FORMATS:
+        ending = ending_of(self.path)
+        if ending in STRING_FORMATS:
             raise ValueError(
                 f"{self.path.name} has keyed strings, not lines: translate it with `mtkit "
                 f"translate {self.path.name} --output ...`, and name both files"
             )
+        if ending in FORMATS and ending != ".txt":
+            raise ValueError(f"{self.path.name} isn't a file of lines: write its text to one")
         if self.synthesis.closest_to_reference is not None:
             raise ValueError("synthesis.closest_to_reference needs a corpus with both sides")
         return self

@@ -21,7 +21,7 @@ from mtkit.data.batches.collate import (
     lay_out_side,
 )
 from mtkit.data.batches.examples import collate_together, find_closing
-from mtkit.data.batches.masking import FIXED_WORDS, InfillingReader, TokenMasker
+from mtkit.data.batches.masking import FIXED_WORDS, DenoisingReader, InfillingReader, TokenMasker
 from mtkit.data.batches.ragged import Indices, Ragged
 from mtkit.data.batches.segments import SegmentReader, Segments, check_segments
 from mtkit.errors import MtkitError
@@ -204,7 +204,7 @@ class DenoisingValidator(TextValidator[EncoderDecoder]):
     num_sums = 3
 
     def _prepare(self) -> None:
-        self._reader = InfillingReader(
+        self._reader: DenoisingReader = InfillingReader(
             self._data.dev,
             self._recipe.training.denoising or Denoising(),
             mask_token=self._data.tokenizer.mask_token,

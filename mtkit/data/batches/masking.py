@@ -17,6 +17,7 @@ Text infilling (BART, arXiv 1910.13461, section 2.2): each span of a text is rep
 All are pure functions of the seed words, the epoch and the row.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -136,18 +137,15 @@ class DenoisingTexts(NamedTuple):
     target: Ragged
 
 
-class InfillingReader:
-    """Reads blocks of text as sources whose spans are replaced by `<mask>`, and their targets.
+class DenoisingReader(ABC):
+    """Reads blocks of text as corrupted sources and their targets.
 
     The store's column `text` has sentences that each end with `</s>`; `words` seed the draws.
     """
 
-    def __init__(
-        self, store: TokenStore, denoising: Denoising, *, mask_token: int, words: Sequence[int]
-    ) -> None:
-        self._store, self._words = store, tuple(words)
-        self._denoising, self._mask_token = denoising, mask_token
-        self._thresholds = _accumulate_poisson(denoising.mean_span)
+    def __init__(self, store: TokenStore, words: Sequence[int]) -> None:
+        self._store = store
+        self._words = tuple(words)
 
     def bound(self, rows: Indices) -> Indices:
         """Returns the maximum length of source and target in any epoch, [rows]."""
@@ -169,6 +167,22 @@ class InfillingReader:
         tokens = np.full(int(lengths.sum()), EOS, dtype=np.int64)
         tokens[join_ranges(np.cumsum(lengths) - lengths, lengths - 1)] = text.tokens[is_text]
         return Ragged(tokens, lengths)
+
+    @abstractmethod
+    def corrupt(self, target: Ragged, rows: Indices, epoch: int) -> Ragged:
+        """Returns the texts as an epoch has them; `rows` seed the draws."""
+
+
+class InfillingReader(DenoisingReader):
+    """Replaces spans by `<mask>`."""
+
+    def __init__(
+        self, store: TokenStore, denoising: Denoising, *, mask_token: int, words: Sequence[int]
+    ) -> None:
+        super().__init__(store, words)
+        self._denoising = denoising
+        self._mask_token = mask_token
+        self._thresholds = _accumulate_poisson(denoising.mean_span)
 
     def corrupt(self, target: Ragged, rows: Indices, epoch: int) -> Ragged:
         """Returns the texts with the spans replaced that an epoch masks; `rows` seed the draws."""

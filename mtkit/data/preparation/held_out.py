@@ -92,15 +92,16 @@ def check_unseen(workspace: Workspace, data: Data, test_sets: Sequence[TestSet])
     `data` has the languages of the test sets. The workspace may be of either direction.
     """
     try:
-        inputs = workspace.read_manifest().get("prepare", {}).get("inputs")
+        listed = workspace.read_manifest().get("prepare", {}).get("inputs")
     except MtkitError:
         # A model folder that was copied, next to another program's file.
         return
+    inputs = listed if isinstance(listed, list) else []
     # They end with the development set, which may be the same.
     own = describe_inputs((data.dev,))
     for test_set in test_sets:
         files = [file for file in describe_inputs((test_set,)) if file not in own]
-        if any("size" in file and file in (inputs or ()) for file in files):
+        if any("size" in file and file in inputs for file in files):
             raise _explain_leak(workspace, test_set, "its manifest lists the file")
     text = workspace.data / "text"
     is_prepared = workspace.recipe_file.is_file() and (workspace.data / FACTS_FILE).is_file()

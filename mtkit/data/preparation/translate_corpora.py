@@ -155,7 +155,6 @@ def _translate_corpus(
     # The share to keep is chosen afterwards.
     described[1]["keep"] = corpus.synthesis.keep is not None
     key = digest(described)[:16]
-    whole = folder / f"{key}{_BLOCKS}"
     drops_invalid = preparation.data.cleaning.encoding.invalid_utf8 == "drop"
     chosen = CorpusSample(_SAMPLE_BLOCKS, _SAMPLE_LINES)
     if sample is not None:
@@ -165,10 +164,11 @@ def _translate_corpus(
     teacher = teachers.describe(corpus)
     job = TranslatingJob(teachers, corpus, drops_invalid, teacher["digests"])
     seconds_per_line = 0.0
-    if not (whole.exists() or _reuse(preparation, whole)):
+    whole = None if sample is not None else _reuse(preparation, folder, key)
+    if whole is None:
         parts = preparation.draft / UNFINISHED_FOLDER / key
         seconds_per_line = _translate_blocks(preparation, job, blocks, parts, name)
-        join_blocks(parts, whole)
+        whole = _keep(parts, folder, key)
     facts = _write_pairs(preparation, index, corpus, whole, folder)
     facts["teacher"] = teacher
     described[1]["keep"] = preparation.dump(corpus.synthesis)["keep"]
@@ -237,14 +237,28 @@ def _translate_blocks(
     return (time.monotonic() - (opened_at if num_lines else started_at)) / max(1, num_lines)
 
 
-def _reuse(preparation: Preparation, whole: Path) -> bool:
-    """Takes a corpus's translations from an earlier preparation, if they are there."""
-    for data in filter(None, (preparation.draft, preparation.earlier)):
-        found = data / SYNTHETIC.name / whole.name
-        if found.is_file():
-            link(found, whole)
-            return True
-    return False
+def _keep(parts: Path, folder: Path, key: str) -> Path:
+    """Writes a corpus's blocks to one file, whose name has the digest of its content."""
+    draft = folder / f"{key}.draft"
+    join_blocks(parts, draft)
+    return draft.rename(_name_translations(folder, key, draft))
+
+
+def _reuse(preparation: Preparation, folder: Path, key: str) -> Path | None:
+    """Takes a corpus's whole translations from here or an earlier preparation; None without."""
+    earlier = (data / SYNTHETIC.name for data in (preparation.draft, preparation.earlier) if data)
+    for known in (folder, *earlier):
+        for found in sorted(known.glob(f"{key}.*{_BLOCKS}")):
+            if found.name == _name_translations(folder, key, found).name:
+                target = folder / found.name
+                if not target.exists():
+                    link(found, target)
+                return target
+    return None
+
+
+def _name_translations(folder: Path, key: str, content: Path) -> Path:
+    return folder / f"{key}.{digest_file(content)[:16]}{_BLOCKS}"
 
 
 def _write_pairs(

@@ -23,6 +23,7 @@ from mtkit.data.batches.examples import (
     find_closing,
 )
 from mtkit.data.batches.masking import (
+    DenoisingReader,
     DenoisingTexts,
     InfillingReader,
     MaskedTokens,
@@ -179,7 +180,7 @@ class DenoisingBatches(StoredBatches[DenoisingTexts, TranslationBatch]):
     """
 
     @cached_property
-    def _reader(self) -> InfillingReader:
+    def _reader(self) -> DenoisingReader:
         return InfillingReader(
             self._data.train,
             self._recipe.training.denoising or Denoising(),

@@ -300,6 +300,15 @@ def test_a_recipe_of_other_languages_is_refused_before_it_is_trained(corpora: Pa
     teachers.check(corpus, are_trained_first=True)
 
 
+def test_a_tag_may_ask_for_another_language() -> None:
+    flags = (Flag("wrong language", 1, 0, "it is English"),)
+    answers = [Translation((candidate("a house", -1.0),), flags=flags)]
+    synthesis = Synthesis(drop_flagged=True)
+    for tag, reason in (("", "wrong language"), ("<en>", "")):
+        found = LineTeacher(synthesis, Listed(answers), None, tag)(LINES[:1])
+        assert found.reasons == [reason]
+
+
 def test_a_tag_of_a_language_is_put_once(corpora: Path, tiny_run) -> None:
     tagged = "data.train.0.tag='>>deu<<'"
     run = tiny_run("training.max_steps=2", tagged, name="tagged")
@@ -340,6 +349,9 @@ def test_a_models_own_settings_count(corpora: Path, tiny_run) -> None:
     settings = json.loads(file.read_text())
     file.write_text(json.dumps({**settings, "max_extra_tokens": 40}))
     assert teachers.describe(corpus)["digests"] != before
+    # So does a precision that the machine doesn't choose.
+    file.write_text(json.dumps({**settings, "precision": "int8"}))
+    assert teachers.describe(corpus)["digests"] != before
     # Speed doesn't.
     file.write_text(json.dumps({**settings, "batch_tokens": 99}))
     assert teachers.describe(corpus)["digests"] == before
@@ -351,7 +363,9 @@ def test_a_run_with_checkpoints_keeps_its_translations(corpora: Path) -> None:
     assert not teachers.is_ready(corpus)
     recorded = {"names": ["reverse"], "digests": ["1"], "licences": {}}
     workspace.record("prepare", {"teachers": {"m": recorded}})
-    # Its model is gone.
+    # Its model is gone, and it may have another name.
+    renamed, other = load(corpora, "reverse", "data.train.1.name=other")
+    assert renamed.describe(other) == recorded
     assert teachers.is_ready(corpus)
     assert teachers.describe(corpus) == recorded
     assert not teachers.keeps_translations(corpus)
@@ -399,5 +413,6 @@ def test_a_translator_that_has_seen_the_test_set_is_refused(corpora: Path) -> No
             check_unseen(prepared, recipe.data, recipe.evaluation.test_sets)
         # It does so without the data, too.
         shutil.rmtree(prepared.data, ignore_errors=True)
-    prepared.manifest_file.write_text("[]")
-    check_unseen(prepared, recipe.data, recipe.evaluation.test_sets)
+    for text in ("[]", '{"prepare": {"inputs": 5}}'):
+        prepared.manifest_file.write_text(text)
+        check_unseen(prepared, recipe.data, recipe.evaluation.test_sets)

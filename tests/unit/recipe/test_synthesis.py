@@ -73,6 +73,7 @@ def test_only_a_teacher_of_the_command_line_is_typed() -> None:
     [
         ('target = "m"', r"data\.train\.1\.source: this key is missing; if a translator is to "),
         ('translated_by = "t"', r"data\.train\.1: give source or target"),
+        ('target = "m.tsv"\ntranslated_by = "t"', r"m\.tsv isn't a file of lines"),
         ('target = "m.json"\ntranslated_by = "t"', r"m\.json has keyed strings, not lines"),
         ('target = "m"\ntranslated_by = []', r"data\.train\.1: translated_by is empty"),
         ('target = "m"\ntranslated_by = ""', r"data\.train\.1: translated_by is empty"),

@@ -36,7 +36,7 @@ FRENCH = "La commission se réunira de nouveau la semaine prochaine."
         ("iw", {"Hebr"}),
         ("eng", {"Latn"}),
         ("tlh", set()),
-        ("zh-yue", set()),
+        ("zh-yue", {"Hani"}),
     ],
 )
 def test_scripts_of_languages(language: str, scripts: set[str]) -> None:

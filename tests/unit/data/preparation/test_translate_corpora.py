@@ -362,6 +362,26 @@ def test_a_corpus_isnt_translated_again_if_another_one_changes(project: Path) ->
     assert {line.split()[0] for line in read(workspace, "source", 2)} == {"to"}
 
 
+def test_damaged_translations_are_made_again(project: Path) -> None:
+    recipe, workspace = open_run(project)
+    prepare(recipe, workspace, teachers=SpellingTeachers())
+    [kept] = (workspace.data / "synthetic").glob("*.arrow")
+    content = bytearray(kept.read_bytes())
+    content[len(content) // 2] ^= 1
+    kept.write_bytes(content)
+    (project / "mtkit.toml").write_text(RECIPE.replace('"<BT>"', '"<BT>"\nmax_pairs = 4000'))
+    other, _ = open_run(project, "data.train.0.translated_by=teacher", "~data.train.1.max_pairs")
+    prepare(other, workspace, teachers=SpellingTeachers(prefix="for"))
+    assert {line.split()[0] for line in read(workspace, "source")} == {"for"}
+
+
+def test_a_check_of_two_corpora_with_one_text(project: Path, capsys) -> None:
+    more = '[[data.train]]\ntarget = "text.de"\ntranslated_by = "teacher"\n[data.dev]'
+    (project / "mtkit.toml").write_text(RECIPE.replace("[data.dev]", more))
+    assert check_recipe_data(open_run(project)[0], teachers=SpellingTeachers()).faults == []
+    assert capsys.readouterr().err.count(f"of {NUM_LINES:,} lines were translated") == 2
+
+
 def test_another_share_to_keep_translates_nothing_again(project: Path) -> None:
     write(project / "text.de", list_lines(20))
     synthesis = 'data.train.1.synthesis={checked_by="teacher", keep=%s}'
