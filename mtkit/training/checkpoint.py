@@ -281,6 +281,9 @@ def check_same_run(
     for checkpoint in saved:
         _check_form(checkpoint, wanted)
     differing = list_differences(wanted, _select_fixed(last.recipe))
+    if all(each["training"].get("stages") for each in (tables, last.recipe)):
+        # Stages weight corpora by name.
+        differing += list_differences(_name_corpora(tables), _name_corpora(last.recipe))
     if data_digest is None:
         differing += _list_data_changes(tables, last.recipe)
     elif data_digest != last.data_digest:
@@ -360,9 +363,14 @@ def _check_form(checkpoint: Checkpoint, wanted: Tables) -> None:
 
 
 def _select_fixed(tables: Tables) -> dict[str, Any]:
-    """Returns the values that can't change during a run, independent of the project's folder."""
+    """Returns the values that can't change during a run, independent of the project's folder.
+
+    The data have a digest of their own.
+    """
     chosen = select_keys(tables, Invalidates.RUN)
     fixed: dict[str, Any] = relative_to_root(chosen, tables["data"]["data_root"])
-    # Stages weight corpora by name.
-    named = tables["data"]["train"] if tables["training"].get("stages") else []
-    return {**fixed, "data": {"train": [{"name": each["name"]} for each in named]}}
+    return {key: value for key, value in fixed.items() if key != "data"}
+
+
+def _name_corpora(tables: Tables) -> dict[str, Any]:
+    return {"data": {"train": [{"name": each["name"]} for each in tables["data"]["train"]]}}

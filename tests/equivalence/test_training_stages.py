@@ -128,6 +128,7 @@ def test_other_stages_are_another_run(staged_run, kept: Path, change: str, said:
     with pytest.raises(MtkitError, match="another run") as caught:
         run.train()
     assert said in caught.value.message
+    assert caught.value.message.count(" was ") == 1 + change.startswith("data")
 
 
 def test_a_stage_whose_corpora_are_empty(staged_run) -> None:
