@@ -37,6 +37,7 @@ from mtkit.units import format_duration, spread_items
 from mtkit.workspace import Workspace
 
 _NUM_SAMPLES = 5
+_MIN_SHOWN_SECONDS = 0.5
 
 
 def run(recipe: Recipe, workspace: Workspace, *, hardware: Hardware, options: Sequence[str]) -> int:
@@ -93,8 +94,12 @@ class _Times:
         self._seconds[step] = time.monotonic() - began_at
 
     def __str__(self) -> str:
-        steps = (f"{step} {format_duration(each)}" for step, each in self._seconds.items())
-        return ", ".join([*steps, f"all {format_duration(sum(self._seconds.values()))}"])
+        measured = {**self._seconds, "all": sum(self._seconds.values())}
+        return ", ".join(
+            f"{step} {format_duration(seconds)}"
+            for step, seconds in measured.items()
+            if seconds >= _MIN_SHOWN_SECONDS or step == "all"
+        )
 
 
 def _score(recipe: Recipe, workspace: Workspace, hardware: Hardware) -> None:
