@@ -143,7 +143,7 @@ def check_lines(data: Data, index: int, corpus: TranslatedCorpus) -> None:
         has_text = has_text or any(map(str.strip, rows.columns[given]))
     if not has_text:
         name = corpus_names(data.train)[index]
-        raise MtkitError(f"{name}: only blank lines", "is this the right file?")
+        raise MtkitError(f"{name}: only blank or skipped lines", "is this the right file?")
 
 
 def _translate_corpus(

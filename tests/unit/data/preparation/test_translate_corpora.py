@@ -408,5 +408,5 @@ def test_a_translator_that_is_replaced_meanwhile_is_an_error(project: Path) -> N
 
 def test_a_blank_file_is_told(project: Path) -> None:
     write(project / "text.de", ["", " "])
-    with pytest.raises(MtkitError, match="back: only blank lines"):
+    with pytest.raises(MtkitError, match="back: only blank or skipped lines"):
         prepare(*open_run(project), teachers=SpellingTeachers())
