@@ -45,7 +45,7 @@ _FORMATS = {
     "po": _Format((".po",), read_po_units, skeletons.po_skeleton),
     "xliff": _Format((".xlf", ".xliff"), read_xliff),
     "tmx": _Format((".tmx",), read_tmx),
-    "json": _Format((".json",), read_json_strings, skeletons.json_skeleton),
+    "json": _Format((".json", ".arb"), read_json_strings, skeletons.json_skeleton),
     "yaml": _Format((".yaml", ".yml"), read_yaml, skeletons.yaml_skeleton),
     "docx": _Format((".docx",), read_office, xml_skeletons.office_skeleton),
     "pptx": _Format((".pptx",), read_office, xml_skeletons.office_skeleton),

@@ -30,6 +30,8 @@ from mtkit.workspace import Workspace
 _PROCESS_BYTES = 600 << 20
 """Memory of Python, torch and a block of text in a process, besides weights."""
 _OF_INFERENCE = WHOLE_RECIPE.of_key("inference")
+_KEYS_OF_FOLDERS = ("beam_size", "sampling", "closest_to_reference", "drop_flagged", "keep")
+"""Keys of `synthesis` for which the translator must be a model folder."""
 
 
 @dataclass(frozen=True)
@@ -185,16 +187,10 @@ class ModelTeachers:
                 "names",
                 f"to allow this, name it on the command line: --set {named.key}={named.names[0]}",
             )
-        synthesis, is_checker = corpus.synthesis, key != "translated_by"
+        keys = _KEYS_OF_FOLDERS if key == "translated_by" else ("keep",)
+        default = Synthesis()
         ignored = [
-            name
-            for name, is_given in (
-                ("sampling", synthesis.sampling is not None),
-                ("closest_to_reference", synthesis.closest_to_reference is not None),
-                ("drop_flagged", synthesis.drop_flagged),
-                ("keep", synthesis.keep is not None),
-            )
-            if is_given and (name == "keep" or not is_checker)
+            name for name in keys if getattr(corpus.synthesis, name) != getattr(default, name)
         ]
         if ignored:
             raise MtkitError(

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -30,11 +31,14 @@ from mtkit.text.string_files.plural_forms import PluralForms
 from mtkit.text.string_files.po import PoMessage, read_messages
 
 _LANGUAGE = re.compile(r"^Language:[ \t]*+(\S++)", re.MULTILINE)
-_JSON_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?', re.DOTALL)
+_JSON_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{}]', re.DOTALL)
 
 
 def read_json_strings(text: str, languages: LanguageCodes) -> Document:
     """Returns JSON with its strings; names of members stay as they are.
+
+    Members whose name begins with `@` stay, too: ARB's descriptions and placeholders, JSON-LD's
+    types and addresses. ARB's `@@locale` becomes the target language.
 
     Raises:
         MtkitError: It is invalid JSON.
@@ -46,14 +50,22 @@ def read_json_strings(text: str, languages: LanguageCodes) -> Document:
     def escape(value: str) -> str:
         return json.dumps(value, ensure_ascii=is_ascii)[1:-1]
 
-    key = ""
-    for found in _JSON_STRING.finditer(text):
-        if found.group(2) is not None:
-            key = unescape(found.group(1))
-            continue
-        parts = _read_string(text, [found.span(1)])
-        units = make_string_units(document, parts, Escapes(escape), languages)
-        document.units += [replace(unit, name=key) for unit in units]
+    key, depth, kept_from = "", 0, math.inf
+    for found in _JSON_TOKEN.finditer(text):
+        if found[1] is None:
+            depth += 1 if found[0] in ("{", "[") else -1
+            if depth < kept_from:
+                kept_from = math.inf
+        elif found[2] is not None:
+            key = unescape(found[1])
+            if depth <= kept_from:
+                kept_from = depth if key[:1] == "@" else math.inf
+        elif depth < kept_from:
+            parts = _read_string(text, [found.span(1)])
+            units = make_string_units(document, parts, Escapes(escape), languages)
+            document.units += [replace(unit, name=key) for unit in units]
+        elif (key, depth) == ("@@locale", 1) and languages.is_marked_source(found[1]):
+            document.edits.append(Edit(*found.span(1), languages.target or found[1]))
     return document
 
 

@@ -1,6 +1,7 @@
 """Markup in strings that a format escapes: expected files are written by hand."""
 
 import io
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -268,3 +269,21 @@ def test_a_cdata_section_is_closed_by_nothing_in_it() -> None:
             page.format(source), "xliff", lambda _: [TranslatedText("x ]]> y")], LanguageCodes()
         )
         assert "".join(etree.fromstring(written).find(".//target").itertext()) == "x ]]> y"
+
+
+def test_members_with_an_at_sign_are_for_programs_and_translators() -> None:
+    page = """{
+      "@@locale": "en_GB", "@@context": {"@@locale": "en"},
+      "title": "my page",
+      "@title": {"description": "a heading", "placeholders": {"n": {"type": "int"}}, "x": ["y"]},
+      "parts": [{"@type": ["Thing"], "name": "a thing"}, "one more"],
+      "@end": "said last",
+      "end": "good bye"
+    }"""
+    seen, written = read_texts(page, "json")
+    assert seen == ["my page", "a thing", "one more", "good bye"]
+    expected = json.loads(page.replace("my page", "MY PAGE").replace("one more", "ONE MORE"))
+    expected |= {"@@locale": "de", "end": "GOOD BYE"}
+    expected["parts"][0]["name"] = "A THING"
+    assert json.loads(written) == expected
+    assert '"@@locale": "fr"' in read_texts('{"@@locale": "fr", "a": "b"}', "json")[1]

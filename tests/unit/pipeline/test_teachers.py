@@ -231,6 +231,7 @@ def test_what_checks_is_typed_on_its_own(corpora: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
+        ("beam_size", "5"),
         ("sampling", "{}"),
         ("drop_flagged", "true"),
         ("keep", "0.5"),
