@@ -118,12 +118,9 @@ def bounded_protocol(settings: Serving) -> type[HttpToolsProtocol]:
         def _end(self) -> None:
             if self.transport.get_write_buffer_size():
                 # The rest of an answer is still being sent.
-                if self._stalled is None:
-                    self._stalled = self.loop.call_later(
-                        settings.body_seconds, self.transport.abort
-                    )
-                return
-            self.transport.abort()
+                self._deadline = self.loop.call_later(settings.body_seconds, self.transport.abort)
+            else:
+                self.transport.abort()
 
     return Bounded
 

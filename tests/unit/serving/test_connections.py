@@ -5,10 +5,13 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from mtkit.serving.keys import KeyRing, add_key
+from mtkit.serving.server import bounded_protocol
+from mtkit.serving.settings import Serving
 
 from .conftest import FakeWorker
 from .sockets import Running, wait_until
@@ -136,6 +139,22 @@ def test_who_does_not_read_is_cut_off(attack: Callable[..., None]) -> None:
         assert len(found) < len(content)
 
     attack(act, header_seconds=1.0, body_seconds=0.3)
+
+
+def test_a_slow_reader_that_has_read_all_may_ask_again() -> None:
+    async def act() -> None:
+        connection = object.__new__(bounded_protocol(Serving(body_seconds=0.05)))
+        connection.loop, connection.transport = asyncio.get_running_loop(), Mock()
+        connection.cycle = None
+        connection.transport.get_write_buffer_size.return_value = 1
+        # The time for its next request ends while it reads the rest of an answer.
+        connection._end()
+        connection.cycle = Mock(response_complete=False)
+        connection._watch()
+        await asyncio.sleep(0.1)
+        connection.transport.abort.assert_not_called()
+
+    asyncio.run(act())
 
 
 def test_few_requests_wait_behind_another(
