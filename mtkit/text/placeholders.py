@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from mtkit.text.words import Span, blank_out
 
 _PRINTF = re.compile(
-    r"""%% | %[A-Z][A-Z0-9_]{1,63}% | %L?\d{1,2}(?![\d$A-Za-z]|\.[\d*])
-    | %(?:\(\w{1,64}\)\x20?|\d{1,2}\$)? [-+0\#]{0,4} (?:\d{1,4}|\*)? (?:\.(?:\d{1,4}|\*))?
-      (?:hh|h|ll|l|L|q|j|z|t)? [A-Za-z@]""",
+    r"""%% | (?<!\d)%(?!(?:hh|ll|[hlLqjzt])[A-Za-z]%)[A-Za-z][\w.-]{1,63}%(?!\w)  # %name%
+    | %\d{1,2}%(?![%\w]) | %\#@\w{1,64}@ | %L?\d{1,2}(?![\d$A-Za-z]|\.[\d*])
+    | %(?:\(\w{1,64}\)\x20?|\d{1,2}\$|<\w{1,64}>|\[\d{1,2}\])?
+      [-+0\#]{0,4} (?:\d{1,4}|\*)? (?:\.(?:\d{1,4}|\*))? (?:hh|h|ll|l|L|q|j|z|t)? [A-Za-z@]""",
     re.VERBOSE | re.ASCII,
 )
-"""Of C, Python, Objective-C, strftime and Qt. Without the space flag: "100 % sure"."""
+"""Of C, Python, Objective-C, Ruby, Go, strftime, Qt, Boost and Symfony. Without the space flag:
+"100 % sure"."""
 _PERCENTAGE = re.compile(r"\d[ \u00a0\u202f]?$")
 """Text before a per cent sign that isn't a placeholder's."""
 _VARIABLE = re.compile(
@@ -21,16 +23,23 @@ _VARIABLE = re.compile(
     | \$[A-Za-z_]\w{0,63}""",
     re.VERBOSE | re.ASCII,
 )
+_MESSAGE = re.compile(
+    r"""\$t\([^()\n]{1,200}\)
+    | @(?:\.\w{1,32})?:(?:\([^()\s]{1,128}\)|\{[^{}\s]{1,128}\}|\w[\w.-]{0,127}(?<![.-]))""",
+    re.VERBOSE | re.ASCII,
+)
+"""Another message: `$t(menu.open)` of i18next, `@:menu.open` of Vue."""
 _ARGUMENT = re.compile(r"(?<![\w$])\$(\d++(?:[.,]\d++)*+)(?![\w%$])", re.ASCII)
 """An argument by its number, `$1`, or a sum of money."""
 _SUM = re.compile(
     r"[ \u00a0\u202f-]?(?:[bmtk]n?\b|hundred|thousand|million|billion|trillion)", re.I
 )
 """Text after a sum."""
-_TAG = re.compile(r"</?\d{1,3} ?/?>", re.ASCII)
+_TAG = re.compile(r"</?\d{1,3} ?/?>|<%[^%<>]{1,200}%>", re.ASCII)
 _NAME = r"[\w.\[\]'\"-]{0,64}"
 _FIELD = re.compile(
     rf"""\{{ (?:{_NAME}) (?:![rsa])? (?::[^{{}}]{{0,40}})? \}}   # {{name}}, {{0:.2f}}, {{}}
+    | \{{ (?:'[^'{{}}]{{1,40}}' | \x20[A-Za-z_][\w.]{{0,63}}\x20) \}}    # {{'@'}}, {{ name }}
     | \{{\{{\{{? \s? [\#/^&>]? {_NAME} \s? \}}?\}}\}}            # two or three, as in Mustache
     """,
     re.VERBOSE,
@@ -51,14 +60,15 @@ _FLUENT = re.compile(
     re.VERBOSE | re.ASCII,
 )
 _ICU = re.compile(r"\{\s{0,8}[\w.-]{1,64}\s{0,8},\s{0,8}[A-Za-z]{1,32}\s{0,8}[,}]")
-_SIGNS = "{%$<"
+_SIGNS = "{%$<@"
 
 
 def find_placeholders(text: str) -> list[Span]:
     """Returns the spans of a text's placeholders, in order; none contains another."""
     if not any(sign in text for sign in _SIGNS):
         return []
-    spans = list(_find_in_braces(text))
+    spans = [found.span() for found in _MESSAGE.finditer(text)]
+    spans = sorted([*spans, *_find_in_braces(blank_out(text, spans, "\n"))])
     for pattern in (_PRINTF, _VARIABLE, _TAG):
         free = blank_out(text, spans, "\n")
         spans += [

@@ -272,6 +272,9 @@ class _Reader(HTMLParser):
         match kind:
             case "text":
                 spelled = read_spelled(self._text[start:end])
+                if spelled and _is_apart(self.parts, spelled[0].text):
+                    edge = self.parts[-1].start
+                    self.parts.insert(-1, MarkupPart("edge", edge, edge))
                 self.parts.append(MarkupPart("text", start, end, spelled=spelled))
             case "comment":
                 self.parts.append(MarkupPart("void", start, end))
@@ -285,6 +288,19 @@ class _Reader(HTMLParser):
                 self.parts.append(MarkupPart(kind, start, end, name, is_break=is_break))  # type: ignore[arg-type]
             case _:
                 self.parts.append(MarkupPart("edge", start, end))
+
+
+def _is_apart(parts: Sequence[MarkupPart], text: str) -> bool:
+    """Checks that only CSS separates a text from the one before it: both are in inline elements.
+
+    Such are the links of a menu, and elements between which a capital letter follows a small one.
+    """
+    if [each.kind for each in parts[-3:]] != ["text", "close", "open"]:
+        return False
+    before, after = "".join(each.text for each in parts[-3].spelled[-1:])[-1:], text[:1]
+    if parts[-2].name == parts[-1].name == "a":
+        return before.isalnum() and after.isalnum()
+    return (before.islower() or before.isdigit()) and after.isupper()
 
 
 def mask_code(text: str) -> str:

@@ -40,6 +40,19 @@ _TAG = re.compile(
 _COMPONENT = re.compile(r"[A-Z]\w*[a-z]\w*", re.ASCII)
 """Name of a component of JSX."""
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_LEFT = {
+    "ICU plural": re.compile(
+        r".*?\{\s{0,8}[\w.-]{1,64}\s{0,8},\s{0,8}(?:plural|select|selectordinal)\s{0,8},.*",
+        re.DOTALL,
+    ),
+    "identifier": re.compile(
+        r":[a-z_]\w*+|\#[0-9a-fA-F]{3,8}|[a-z]{2}-[A-Z]{2}"  # :month, #ff0000, en-US
+        r"|[A-Za-z0-9]++(?:_[A-Za-z0-9]++)++|[a-z0-9]++(?:[A-Z][a-z0-9]++)++"  # a_name, aName
+        r"|[a-z0-9_-]++(?:\.[a-z0-9_-]++)++",  # a.key
+        re.ASCII,
+    ),
+}
+"""Strings that stay, by the reason: a whole text that is a sentence for each number, and names."""
 _OBJECT = "\ufffc"
 """Replaces the format's own tags in the decoded text."""
 _MAX_SEARCHED = 100
@@ -90,6 +103,10 @@ def make_string_units(
     """
     text = document.text
     decoded = "".join(each.text for part in parts for each in part.spelled)
+    for reason, pattern in _LEFT.items():
+        if pattern.fullmatch(decoded):
+            document.skip(parts[0].start, decoded, reason)
+            return []
     if "<" not in decoded and "&" not in decoded:
         parts = [_as_space(text, part) for part in parts] if keeps_breaks else parts
         return make_units(parts, escapes, keeps_breaks=keeps_breaks)

@@ -169,11 +169,24 @@ def test_a_renderer_that_doubles_a_tag_is_found_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{name}", "%(count)d: %s", "{count, plural, one {# man} other {# men}}"]
+    ("text", "reason"),
+    [
+        ("{name}", "only placeholders"),
+        ("%(count)d: %s", "only placeholders"),
+        ("{count, plural, one {# man} other {# men}}", "ICU plural"),
+        ("Take {count, plural, one {# man} other {# men}} along", "ICU plural"),
+        (":month", "identifier"),  # Rails
+        ("app.title", "identifier"),  # go-i18n, formatjs
+        ("listPets", "identifier"),  # OpenAPI
+        ("save_as", "identifier"),
+        ("#ff0000", "identifier"),
+        ("en-US", "identifier"),
+    ],
 )
-def test_a_string_of_placeholders_alone_is_not_translated(text: str) -> None:
-    content = json.dumps({"a": text, "b": f"man {text}"}).encode()
-    _, report = translate_content(content, "json", keep_text, LanguageCodes("en", "de"))
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_a_string_without_a_sentence_is_not_translated(text: str, reason: str, form: str) -> None:
+    content = json.dumps({"a": text, "b": "a man. E-mail and/or i.e."}).encode()
+    _, report = translate_content(content, form, keep_text, LanguageCodes("en", "de"))
     assert report.num_translated == 1
     [skipped] = report.skipped
-    assert (skipped.text, skipped.reason, skipped.name) == (text, "only placeholders", "a")
+    assert (skipped.text, skipped.reason) == (text, reason)

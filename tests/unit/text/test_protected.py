@@ -50,7 +50,14 @@ def lost(source, output, **settings):
         ('{ NUMBER($n, type: "x") } now', ['{ NUMBER($n, type: "x") }']),
         ('of { -brand(case: "b") }', ['{ -brand(case: "b") }']),
         ("{ $n -> [one] a file *[other] files } left", ["{ $n -> [one] a file *[other] files }"]),
+        ("%name% of %user.name%, %ld%%, %s%s", ["%name%", "%user.name%", "%ld", "%%", "%s", "%s"]),
+        ("%<price>.2f of %[1]d, %1%", ["%<price>.2f", "%[1]d", "%1%"]),  # Ruby, Go, Boost
+        ("%#@files@ in %lu", ["%#@files@", "%lu"]),  # Apple's dictionaries of plurals
+        ('$t(menu.ok, {"count": 1}) or $t(no)', ['$t(menu.ok, {"count": 1})', "$t(no)"]),  # i18next
+        ("See @:menu.ok. @.lower:a-b, @:(c) {'@'}", ["@:menu.ok", "@.lower:a-b", "@:(c)", "{'@'}"]),
+        ("Hi { name }, <%= @user.name %>", ["{ name }", "<%= @user.name %>"]),  # Vue, ERB
         # None of these is one.
+        ("a mail to me: hi @ home, 10%natural%, 5 %of the 3 % x", []),
         ("$5 and $10, costs 5$ and 6$, $1.50, US$1, $1m, 10$x$", ["$x"]),
         ("from $1 million to $2 million", []),
         ("$1 and $3", []),
