@@ -260,6 +260,11 @@ class LanguageCodes:
         """Checks that a text is marked as one of the source language."""
         return bool(_find_main(code)) and self.is_source(code)
 
+    def rename(self, span: Span, code: str) -> list[Edit]:
+        """Returns the edit that turns the source language's code into the target's, if it is."""
+        is_renamed = self.target and self.is_marked_source(code)
+        return [Edit(*span, self.target)] if is_renamed else []
+
 
 def _find_main(code: str) -> str:
     """Returns the language of a code (BCP 47); empty if it names none."""

@@ -116,12 +116,12 @@ def write_checked(
     Raises:
         MtkitError: It can't be read even without these.
     """
+    fixed = [edit for edit in edits if edit.unit is None]
     try:
         wanted = read_skeleton(text)
     except UnreadableError:
         # Another parser can't read the original, so the translation can't be checked.
         return _Cut(text, edits)(0, len(text)), []
-    fixed = [edit for edit in edits if edit.unit is None]
     groups = _group(edits)
     num_checks = 0
 
@@ -136,6 +136,15 @@ def write_checked(
         except UnreadableError:
             return False
 
+    unreadable = MtkitError(
+        "its translation can't be read as a document of its format", "nothing is written"
+    )
+    if fixed:
+        # A key may be the code of the other language.
+        try:
+            wanted = read_skeleton(write(()))
+        except UnreadableError as error:
+            raise unreadable from error
     whole = write(groups)
     if is_right(whole):
         return whole, []
@@ -160,9 +169,7 @@ def write_checked(
     kept = [group for index, group in enumerate(groups) if index not in wrong]
     written = write(kept)
     if not is_right(written):
-        raise MtkitError(
-            "its translation can't be read as a document of its format", "nothing is written"
-        )
+        raise unreadable
     units = {id(edit.unit): edit.unit for index in sorted(wrong) for edit in groups[index]}
     return written, [unit for unit in units.values() if unit is not None]
 

@@ -176,12 +176,10 @@ _NAME_BEFORE_VALUE = re.compile(r"(?:xml:)?lang\s*+=\s*+[\"']?\Z", re.IGNORECASE
 
 def rewrite_languages(text: str, attributes: Attributes, languages: LanguageCodes) -> list[Edit]:
     """Returns the edits that give a tag the target language, and its direction of writing."""
-    edits = []
+    edits: list[Edit] = []
     for key in ("lang", "xml:lang"):
-        if key in attributes and languages.target:
-            (start, end), language = attributes[key]
-            if languages.is_marked_source(language):
-                edits.append(Edit(start, end, languages.target))
+        if key in attributes:
+            edits += languages.rename(*attributes[key])
     if not edits:
         return edits
     direction = find_direction(languages.target)

@@ -26,19 +26,22 @@ from mtkit.documents.units import MarkupPart
 from mtkit.errors import fail_at
 from mtkit.text.string_files.directives import FORMAT_FLAGS, find_fault
 from mtkit.text.string_files.escapes import ESCAPE, read_escape, unescape
-from mtkit.text.string_files.keyed import load_json
+from mtkit.text.string_files.keyed import is_metadata, load_json
 from mtkit.text.string_files.plural_forms import PluralForms
 from mtkit.text.string_files.po import PoMessage, read_messages
 
 _LANGUAGE = re.compile(r"^Language:[ \t]*+(\S++)", re.MULTILINE)
 _JSON_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{}]', re.DOTALL)
+_OBJECT = re.compile(r"\s*+\{")
+_LOCALES = ("@@locale", "language", "lang", "locale")
 
 
 def read_json_strings(text: str, languages: LanguageCodes) -> Document:
     """Returns JSON with its strings; names of members stay as they are.
 
-    Members whose name begins with `@` stay, too: ARB's descriptions and placeholders, JSON-LD's
-    types and addresses. ARB's `@@locale` becomes the target language.
+    Metadata of ARB and JSON-LD stay, too, in members such as `@greeting`. The code of the source
+    language becomes that of the target language in `@@locale`, `locale` and the like, and as the
+    name of the only member, `{"en": {...}}`.
 
     Raises:
         MtkitError: It is invalid JSON.
@@ -51,6 +54,7 @@ def read_json_strings(text: str, languages: LanguageCodes) -> Document:
         return json.dumps(value, ensure_ascii=is_ascii)[1:-1]
 
     key, depth, kept_from = "", 0, math.inf
+    names: list[re.Match[str]] = []
     for found in _JSON_TOKEN.finditer(text):
         if found[1] is None:
             depth += 1 if found[0] in ("{", "[") else -1
@@ -58,14 +62,19 @@ def read_json_strings(text: str, languages: LanguageCodes) -> Document:
                 kept_from = math.inf
         elif found[2] is not None:
             key = unescape(found[1])
+            names += [found] if depth == 1 else []
             if depth <= kept_from:
-                kept_from = depth if key[:1] == "@" else math.inf
+                kept_from = depth if is_metadata(key) else math.inf
+        elif depth == 1 and key in _LOCALES and languages.is_marked_source(found[1]):
+            document.edits += languages.rename(found.span(1), found[1])
         elif depth < kept_from:
             parts = _read_string(text, [found.span(1)])
             units = make_string_units(document, parts, Escapes(escape), languages)
             document.units += [replace(unit, name=key) for unit in units]
-        elif (key, depth) == ("@@locale", 1) and languages.is_marked_source(found[1]):
-            document.edits.append(Edit(*found.span(1), languages.target or found[1]))
+        else:
+            document.skip(found.start(1), found[1], "metadata", key)
+    if len(names) == 1 and _OBJECT.match(text, names[0].end()):
+        document.edits += languages.rename(names[0].span(1), names[0][1])
     return document
 
 

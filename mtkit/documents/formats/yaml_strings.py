@@ -55,11 +55,20 @@ _QUOTED = re.compile(
 _FOLD = re.compile(rf"(?P<quote>'')|{_FOLDED}")
 _LINE_FOLD = re.compile(r"(?<![ \t])[ \t]*+\r?\n[ \t]*+")
 _SINGLE = Escapes(lambda text: text.replace("'", "''"))
+_LANGUAGE_KEY = re.compile(
+    r"(?:(?:[ \t]*+(?:\#[^\n]*+)?|---[ \t]*+)\n)*+"  # comments, blank lines, the document's start
+    r"(?P<quote>[\"']?)(?P<code>[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8})*+)(?P=quote)"
+    r":[ \t]*+(?:\#[^\n]*+)?\n"
+    r"(?:(?:[ \t#][^\n]*+)?\n)*+(?:[ \t#][^\n]*+)?\Z"
+)
+"""A text whose only key on the left is a language's, `en:`, as in Rails."""
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
 
 
 def read_yaml(text: str, languages: LanguageCodes) -> Document:
     """Returns YAML with the strings that are values or items; keys stay as they are.
+
+    A source language's code that is the only key of the document becomes the target's.
 
     Raises:
         MtkitError: It is invalid YAML, or nested too deeply.
@@ -77,6 +86,11 @@ def read_yaml(text: str, languages: LanguageCodes) -> Document:
         raise MtkitError(f"invalid YAML: {error}") from error
     except (RecursionError, ValueError) as error:
         raise MtkitError(f"invalid YAML: {error}") from error
+    if found := _LANGUAGE_KEY.match(text.replace("\r\n", " \n")):
+        for edit in languages.rename(found.span("code"), found["code"]):
+            # `no` alone means false.
+            is_name = found["quote"] or _names_text(edit.text)
+            document.edits.append(edit if is_name else edit._replace(text=f'"{edit.text}"'))
     return document
 
 
@@ -147,9 +161,12 @@ def _find_values(text: str) -> Iterator[tuple[ScalarEvent, ScalarToken | None, b
 def _is_string(event: ScalarEvent) -> bool:
     if event.tag not in (None, "!", _STRING):
         return False
-    if event.style is not None or event.tag is not None:
-        return True
-    return bool(RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False)) == _STRING)
+    return event.style is not None or event.tag is not None or _names_text(event.value)
+
+
+def _names_text(plain: str) -> bool:
+    """Checks that a plain scalar is a string, not a number, a truth value or a date."""
+    return bool(RESOLVER.resolve(yaml.ScalarNode, plain, (True, False)) == _STRING)
 
 
 def _add_string(

@@ -63,6 +63,7 @@ def _read_java(found: re.Match[str]) -> str:
 
 _FLUENT_ENTRY = re.compile(r"(?P<key>-?[A-Za-z][\w-]*+)[ ]*+=(?P<value>.*+)", re.ASCII | re.DOTALL)
 _FLUENT_ATTRIBUTE = re.compile(r"[ ]++\.(?P<key>[A-Za-z][\w-]*+)[ ]*+=(?P<value>.*+)", re.ASCII)
+_METADATA = re.compile(r"@@?(?!value$)[A-Za-z_]\w*")
 _LITERAL = re.compile(r'\{[ \n]*+"((?:[^"\\\n]|\\[^\n])*+)"[ \n]*+\}')
 _BEGINS_CHOICE = re.compile(r"\{(?:(?!->)[^{}])*+->")
 _CHOICE = re.compile(_BEGINS_CHOICE.pattern + r"[ ]*+\n(?P<variants>(?:[^{}]++|\{[^{}]*+\})*+)\}")
@@ -173,8 +174,13 @@ def load_json(text: str) -> Any:
         raise MtkitError(f"invalid JSON: {error}") from error
 
 
+def is_metadata(name: str) -> bool:
+    """Checks that a member of a JSON object is no text: ARB's `@greeting`, JSON-LD's `@type`."""
+    return _METADATA.fullmatch(name) is not None
+
+
 def read_json_values(text: str) -> Iterator[KeyedString]:
-    """Yields the strings of JSON by their paths, `menu.items[2]`, without ARB's `@` members."""
+    """Yields the strings of JSON by their paths, `menu.items[2]`, without metadata."""
     pending: list[tuple[str, Any]] = [("", load_json(text))]
     while pending:
         path, value = pending.pop()
@@ -184,7 +190,7 @@ def read_json_values(text: str) -> Iterator[KeyedString]:
             pending += [(f"{path}[{index}]", each) for index, each in enumerate(value)][::-1]
         elif isinstance(value, dict):
             before = f"{path}." if path else ""
-            members = [(before + key, each) for key, each in value.items() if key[:1] != "@"]
+            members = [(before + key, each) for key, each in value.items() if not is_metadata(key)]
             pending += members[::-1]
 
 

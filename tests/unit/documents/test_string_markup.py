@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from babel.messages.pofile import read_po
 from lxml import etree
 
@@ -286,4 +287,36 @@ def test_members_with_an_at_sign_are_for_programs_and_translators() -> None:
     expected |= {"@@locale": "de", "end": "GOOD BYE"}
     expected["parts"][0]["name"] = "A THING"
     assert json.loads(written) == expected
+    page = '{"@{n} came": "they came", "@type": "A b", "@value": "a word"}'
+    assert read_texts(page, "json")[0] == ["they came", "a word"]
     assert '"@@locale": "fr"' in read_texts('{"@@locale": "fr", "a": "b"}', "json")[1]
+
+
+@pytest.mark.parametrize(
+    ("form", "page", "wanted"),
+    [
+        # Rails loads all files: German under `en` would replace English.
+        ("yaml", "# a\n---\nen:\n  hi: x y\n", "# a\n---\nde:\n  hi: X Y\n"),
+        ("yaml", "'en-GB':  # a\r\n\r\n  - x y", "'de':  # a\r\n\r\n  - X Y"),
+        ("yaml", "en:\n  a: x y\nfr:\n  a: x y\n", "en:\n  a: X Y\nfr:\n  a: X Y\n"),
+        ("yaml", "fr:\n  a: x y\n", "fr:\n  a: X Y\n"),
+        ("yaml", "en: x y\n", "en: X Y\n"),
+        ("json", '{"en": {"a": "x y"}}', '{"de": {"a": "X Y"}}'),
+        ("json", '{"en": "x y"}', '{"en": "X Y"}'),
+        ("json", '{"en": {"a": "x y"}, "b": {}}', '{"en": {"a": "X Y"}, "b": {}}'),
+        # Angular's translations.
+        (
+            "json",
+            '{"locale": "en", "a": {"locale": "an x"}}',
+            '{"locale": "de", "a": {"locale": "AN X"}}',
+        ),
+        ("json", '{"locale": "Your language"}', '{"locale": "YOUR LANGUAGE"}'),
+    ],
+)
+def test_the_language_of_a_catalogue_is_the_target(form: str, page: str, wanted: str) -> None:
+    assert read_texts(page, form)[1] == wanted
+
+
+def test_a_language_that_yaml_reads_as_false_is_quoted() -> None:
+    page = translate_markup("en:\n  a: b c\n", "yaml", keep_text, LanguageCodes("en", "no"))
+    assert yaml.safe_load(page) == {"no": {"a": "b c"}}
