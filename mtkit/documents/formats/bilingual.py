@@ -43,10 +43,14 @@ from mtkit.text.xml_tokens import (
 _BEGINS = {"bpt": "id", "bx": "id", "sc": "id", "sm": "id"}
 """Elements that begin a pair, and the attribute that names it; `rid` and `i` take precedence."""
 _ENDS = {"ept": "id", "ex": "id", "ec": "startRef", "em": "startRef"}
+_ANGULAR = re.compile(r"(START|CLOSE)_([A-Z0-9_]*?)(?:_[0-9]+)?", re.ASCII)
+"""Ids of the empty elements `<x/>` that are tags in Angular."""
 _HOLDERS = frozenset(["g", "mrk", "pc", "hi"])
 """Elements whose text belongs to the sentence."""
 _STATE = re.compile(r"\sstate(?:-qualifier)?\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+')")
 
+_UNTRANSLATED = ("new", "needs-translation", "initial")
+"""States of a target that may be a copy of its source."""
 _REVIEW = ' state="needs-review-translation" state-qualifier="leveraged-mt"'
 _TRANSLATED = ' state="translated" state-qualifier="leveraged-mt"'
 
@@ -168,10 +172,12 @@ class _Reader:
             assert target is not None
             self._fill_segments(sources, targets, target)
             return
-        if target is not None and self._has_text(target):
-            self._skip(source, "already translated")
-            return
         is_first_version = find_local_name(tokens[parent]) == "trans-unit"
+        if target is not None and self._has_text(target):
+            state = tokens[target if is_first_version else parent].attributes.get("state")
+            if state not in _UNTRANSLATED or self._read(target) != self._read(source):
+                self._skip(source, "already translated")
+                return
         initial = self._edit_attribute(tokens[parent], "state", "initial")
         translated = self._edit_attribute(tokens[parent], "state", "translated")
         prefix = tokens[source].name[: -len("source")]
@@ -264,16 +270,17 @@ class _Reader:
         before = f'{_find_indent(text, tokens[variant].start)}<tuv xml:lang="{code}">{between}<seg>'
         self._copy(segment, (end, end), before, f"</seg>{behind}</tuv>")
 
+    def _read(self, index: int) -> str:
+        return join_token_text(self._text, find_inside(self.tokens, index))
+
     def _has_text(self, index: int) -> bool:
         """Checks that an element has text, not only tags or an empty CDATA section."""
-        return bool(join_token_text(self._text, find_inside(self.tokens, index)).strip())
+        return bool(self._read(index).strip())
 
     def _skip(self, index: int, reason: str, start: int | None = None) -> None:
         """Records an element that isn't translated."""
         start = self.tokens[index].start if start is None else start
-        self.document.skip(
-            start, join_token_text(self._text, find_inside(self.tokens, index)), reason
-        )
+        self.document.skip(start, self._read(index), reason)
 
     def _copy(
         self,
@@ -403,13 +410,17 @@ def _add_pair(
     index: int,
     token: XmlToken,
 ) -> None:
-    name = find_local_name(token)
+    name, attributes = find_local_name(token), token.attributes
     key = _BEGINS.get(name) or _ENDS.get(name)
-    if key is None or token.kind not in ("open", "empty"):
+    angular = _ANGULAR.fullmatch(attributes.get("id", "")) if name == "x" else None
+    if (key is None and angular is None) or token.kind not in ("open", "empty"):
         return
-    attributes = token.attributes
-    pair = attributes.get("rid") or attributes.get("i") or attributes.get(key) or ""
-    if name in _BEGINS:
+    is_first, pair = name in _BEGINS, ""
+    if angular is not None:
+        is_first, pair = angular[1] == "START", angular[2]
+    elif key is not None:
+        pair = attributes.get("rid") or attributes.get("i") or attributes.get(key) or ""
+    if is_first:
         opened.append((index, f"pair {pair}"))
     elif opened and opened[-1][1] == f"pair {pair}":
         first, title = opened.pop()

@@ -37,7 +37,11 @@ _NUMBER = re.compile(r"[ \t]*+[-+#]?\d++(?:\.\d*+)?[ \t]*+")
 _HEADER = re.compile(r"WEBVTT(?![^ \t\r\n])")
 _NOTE = re.compile(r"NOTE(?:[ \t]|\Z)")
 _SETTINGS = re.compile(r"(?:STYLE|REGION)[ \t]*+")
-_TAG = re.compile(r"<(/?)([A-Za-z]*+)[^<>\r\n]*+>|\{\\[^{}\r\n]*+\}")
+_TAG = re.compile(
+    r"<rt[^<>\r\n]*+>[^<>\r\n]*+</rt>|<(?P<end>/?)(?P<name>[A-Za-z]*+)[^<>\r\n]*+>"
+    r"|\{\\(?P<style>[ibus])(?P<is_on>[01])\}|\{\\[^{}\r\n]*+\}"
+)
+_LANGUAGE = re.compile(r"Language:[ \t]*+([A-Za-z0-9-]++)[ \t]*+")
 _IN_TAG = re.compile(
     r"[ \t]*+(?P<open><(?P<name>[A-Za-z]++)[^<>\r\n]*+>)[^<\r\n]*+(?P<close></(?P=name)>)[ \t]*+"
 )
@@ -71,8 +75,8 @@ class _Line(NamedTuple):
         return not self.text.strip()
 
 
-def read_subtitles(text: str, _: LanguageCodes) -> Document:
-    """Returns subtitles with their cues.
+def read_subtitles(text: str, languages: LanguageCodes) -> Document:
+    """Returns subtitles with their cues; the language in a header becomes the target.
 
     Raises:
         MtkitError: It isn't WebVTT and has no line of times.
@@ -81,6 +85,9 @@ def read_subtitles(text: str, _: LanguageCodes) -> Document:
     lines = list(_read_lines(text))
     if _HEADER.match(text):
         _read_webvtt(document, lines)
+        for line in itertools.takewhile(lambda line: line.text, lines):
+            if found := _LANGUAGE.fullmatch(text, line.start, line.end):
+                document.edits += languages.rename(found.span(1), found[1])
     elif any(line.is_times for line in lines):
         _read_subrip(document, lines)
     elif text.strip():
@@ -216,8 +223,10 @@ def _read_parts(text: str, lines: Sequence[_Line], *, is_webvtt: bool) -> list[M
 
 
 def _read_tag(found: re.Match[str]) -> MarkupPart:
-    name = (found.group(2) or "").lower()
-    kind: Literal["open", "close"] = "close" if found.group(1) else "open"
+    """Returns a tag, a style that is turned on or off, or what stays as it is."""
+    name, style = (found["name"] or "").lower(), found["style"]
+    kind: Literal["open", "close"] = "close" if found["end"] or found["is_on"] == "0" else "open"
+    name = f"{{{style}" if style else name
     return MarkupPart(kind, *found.span(), name) if name else MarkupPart("void", *found.span())
 
 

@@ -9,10 +9,10 @@ import pytest
 from lxml import etree
 
 from mtkit.documents.document import LanguageCodes, TranslatedText
-from mtkit.documents.translate_file import translate_content, translate_file
+from mtkit.documents.translate_file import translate_content, translate_file, translate_markup
 from mtkit.errors import MtkitError
 
-from .translators import keep_text, reverse_words, take_all
+from .translators import keep_text, read_texts, reverse_words, take_all
 
 LANGUAGES = LanguageCodes("en", "de")
 _XLIFF_1 = """<?xml version="1.0"?>\r
@@ -258,3 +258,50 @@ def test_what_becomes_of_units(unit: str, written: str, skipped: list[tuple[str,
     assert [(each.text, each.reason) for each in report.skipped] == skipped
     assert 'target-language="de"' in translated.decode()
     assert etree.fromstring(translated) is not None
+
+
+_SEGMENT = (
+    '<xliff version="1.2"><file source-language="en" target-language="de"><body>'
+    '<trans-unit id="1"><source>{}</source>{}</trans-unit></body></file></xliff>'
+)
+
+
+def test_empty_elements_of_angular_are_pairs() -> None:
+    source = (
+        'Click <x id="START_LINK"/>here<x id="CLOSE_LINK"/> for <x id="INTERPOLATION"/> and '
+        '<x id="START_LINK_1"/>there<x id="CLOSE_LINK"/>'
+    )
+    page = translate_markup(
+        _SEGMENT.format(source, ""), "xliff", reverse_words, LanguageCodes("en", "de")
+    )
+    assert (
+        '<x id="START_LINK_1"/>THERE<x id="CLOSE_LINK"/> AND FOR <x id="START_LINK"/>HERE'
+        '<x id="CLOSE_LINK"/> CLICK <x id="INTERPOLATION"/></target>'
+    ) in page
+
+
+@pytest.mark.parametrize(
+    ("target", "is_translated"),
+    [
+        # XLIFF 1.2, 3.2: "the item needs to be translated".
+        ('<target state="needs-translation">a b</target>', True),
+        ('<target state="new">a b</target>', True),
+        ('<target state="new">c d</target>', False),
+        ('<target state="translated">a b</target>', False),
+        ("<target>a b</target>", False),
+    ],
+)
+def test_a_copy_of_the_source_is_no_translation(target: str, is_translated: bool) -> None:
+    page = _SEGMENT.format("a b", target)
+    seen, written = read_texts(page, "xliff")
+    assert seen == ["a b"] * is_translated
+    assert (written == page) is not is_translated
+
+
+@pytest.mark.parametrize("state", ["initial", "translated"])
+def test_a_segment_that_begins_as_a_copy_is_translated(state: str) -> None:
+    page = (
+        '<xliff version="2.0" srcLang="en"><file id="f"><unit id="1"><segment state="{}">'
+        "<source>a b</source><target>a b</target></segment></unit></file></xliff>"
+    )
+    assert read_texts(page.format(state), "xliff")[0] == ["a b"] * (state == "initial")

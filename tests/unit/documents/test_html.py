@@ -408,3 +408,18 @@ def test_a_page_gets_the_direction_of_its_language(tag: str, expected: str) -> N
         written = translate_markup(page, "html", keep_text, LanguageCodes(source, target))
         wanted = expected if target == "ar" else tag.replace("en", "de")
         assert written == f"{wanted}<p>one</p></html>"
+
+
+@pytest.mark.parametrize(
+    ("page", "texts"),
+    [
+        # CSS puts a gap between the links of a menu.
+        ('<nav><a href="/">Home</a><a href="/b">About us</a></nav>', ["Home", "About us"]),
+        ("<div><span>Name</span><span>Value here</span></div>", ["Name", "Value here"]),
+        ("<div><b>Area 1</b><i>Open</i></div>", ["Area 1", "Open"]),
+        ('<p>So <a href="#1">[1]</a><a href="#2">[2]</a> it is.</p>', ["So [1] it is."]),
+        ("<p><b>un</b><i>done</i> work</p>", ["undone work"]),
+    ],
+)
+def test_elements_without_space_between_them(page: str, texts: list[str]) -> None:
+    assert read_texts(page, "html")[0] == texts

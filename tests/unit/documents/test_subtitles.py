@@ -269,3 +269,19 @@ def test_any_subtitles_keep_their_numbers_and_times(form: str, num_pages: int) -
             assert sorted(re.findall(r"<[^<>]*>|\{\\[^{}]*\}", written)) == sorted(
                 re.findall(r"<[^<>]*>|\{\\[^{}]*\}", page)
             ), (page, written)
+
+
+@pytest.mark.parametrize(
+    ("form", "cue", "wanted"),
+    [
+        # The reading of a ruby isn't spoken.
+        ("vtt", "<ruby>base<rt>reading</rt></ruby> text", "TEXT <ruby>BASE<rt>reading</rt></ruby>"),
+        ("srt", r"{\i1}Hello{\i0} my friend", r"FRIEND MY {\i1}HELLO{\i0}"),
+        ("srt", r"{\an8}Hello {\b1}friend{\b0}", r"{\an8}{\b1}FRIEND{\b0} HELLO"),
+    ],
+)
+def test_styles_and_readings_go_with_their_words(form: str, cue: str, wanted: str) -> None:
+    head = "WEBVTT\nLanguage: en\n\n" if form == "vtt" else ""
+    page = f"{head}00:00:01.000 --> 00:00:02.000\n{cue}\n"
+    written = translate_markup(page, form, reverse_words, LanguageCodes("en", "de"))
+    assert written == page.replace(cue, wanted).replace("Language: en", "Language: de")
