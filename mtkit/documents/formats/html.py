@@ -23,7 +23,7 @@ from mtkit.documents.formats.html_elements import (
     read_visible,
     rewrite_languages,
 )
-from mtkit.documents.units import MarkupPart, make_units
+from mtkit.documents.units import MarkupPart, make_units, protect
 from mtkit.errors import fail_at
 from mtkit.text.words import replace_spans
 from mtkit.text.xml_tokens import MAX_DEPTH
@@ -31,16 +31,20 @@ from mtkit.text.xml_tokens import MAX_DEPTH
 _RAW_TEXT = ("title", "textarea")
 _UNSEEN = frozenset(("applet", "audio", "canvas", "embed", "iframe", "script", "style", "template"))
 """Elements without visible text."""
-_CODE_ISLAND = re.compile(r"<\?(?=php\b|=|\s)(?:(?!\?>).)*+(?:\?>|\Z)|<%(?:(?!%>).)*+%>", re.DOTALL)
-"""Code of a page's program: `<?php ... ?>`, `<%= ... %>`."""
+_CODE_ISLAND = re.compile(
+    r"<\?(?=php\b|=|\s)(?:(?!\?>).)*+(?:\?>|\Z)|<%(?:(?!%>).)*+%>"
+    r"|\{{2,3}[^{}]{1,500}\}{2,3}|\{%[^{}]{1,500}%\}|\{\#[^{}]{1,500}\#\}",
+    re.DOTALL,
+)
+"""Code of a page's program: `<?php ... ?>`, `<%= ... %>`, `{{ a }}`, `{% if a %}`, `{# note #}`."""
 _ODD_COMMENT = re.compile(r"<!--(?:-?>)")
 _TAG_OPENING = re.compile(r"<[A-Za-z/]")
 _UNKNOWN_SECTION = re.compile(
     r"<!\[(?!(?:cdata|rcdata|temp|ignore|include|if|else|endif)\b)", re.IGNORECASE
 )
 """Start of a section that Python's tokenizer fails at; to browsers it is a comment."""
-_PRINTS = re.compile(r"<\?=|<\?php\s++echo\b|<%[=-]")
-"""Start of code that prints text of a sentence."""
+_PRINTS = re.compile(r"<\?=|<\?php\s++echo\b|<%[=-]|\{\#")
+"""Start of code within a sentence: it prints text, or is a comment."""
 
 
 def read_html(text: str, languages: LanguageCodes) -> Document:
@@ -165,8 +169,10 @@ class _Reader(HTMLParser):
 
     def handle_pi(self, data: str) -> None:
         # Code that prints a word is part of the sentence.
-        is_inline = _PRINTS.match(self._text, self._position()) is not None
-        self._note("comment" if is_inline else "edge")
+        start = self._position()
+        is_inline = _PRINTS.match(self._text, start) is not None
+        is_name = self._text.startswith("{{", start)
+        self._note("name" if is_name else "comment" if is_inline else "edge")
 
     def _sort(self) -> None:
         """Turns tokens into parts and edits."""
@@ -276,6 +282,8 @@ class _Reader(HTMLParser):
                     edge = self.parts[-1].start
                     self.parts.insert(-1, MarkupPart("edge", edge, edge))
                 self.parts.append(MarkupPart("text", start, end, spelled=spelled))
+            case "name":
+                self.parts.append(protect((start, end), self._text[start:end]))
             case "comment":
                 self.parts.append(MarkupPart("void", start, end))
             case "open" | "selfclosed" | "close" if is_inline(name):

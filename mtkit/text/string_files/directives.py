@@ -25,6 +25,12 @@ _QT_PLURAL = re.compile(r"%(L?(?:\d{1,2}|n))")
 _KDE = re.compile(r"%(\d{1,2})")
 _PYTHON_BRACES = re.compile(r"\{\{|\}\}|(\{[^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+\}|[{}])")
 _BRACES = re.compile(r"\{(\w+)\}")
+_JAVA_QUOTED = re.compile(r"''|'(?:[^']|'')*+(?:'|\Z)")
+_JAVA = re.compile(r"(\{[0-9]+(?:,(?:[^{}]|\{[^{}]*+\})*+)?\})|([{}])")
+_CSHARP = re.compile(r"\{\{|\}\}|\{([0-9]+)(?:,-?[0-9]+)?(?::[^{}]*+)?\}|([{}])")
+_SHELL = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\}|(.?))", re.ASCII | re.DOTALL)
+_RUBY = re.compile(r"%%|(%[-+ #0-9.*]*+(?:\{\w+\}|<\w+>[-+ #0-9.]*+[a-zA-Z]))", re.ASCII)
+_BOOST = re.compile(r"%(?:[0-9]+%|\|[^|]*+\|)")
 _INTEGER = {**dict.fromkeys("di", "integer"), **dict.fromkeys("ouxX", "unsigned integer")}
 _REAL = dict.fromkeys("eEfFgGaA", "number")
 _OTHERS = {"c": "character", "s": "string", "p": "pointer", "n": "count", "@": "object"}
@@ -155,8 +161,31 @@ def _read_python_braces(text: str) -> Arguments:
     return {each: f"{count if each == '{}' else 'any'} times" for each, count in counts.items()}
 
 
+def _read_java(text: str) -> Arguments:
+    return _read_braces(_JAVA, _JAVA_QUOTED.sub("", text))
+
+
+def _read_braces(pattern: re.Pattern[str], text: str) -> Arguments:
+    """Returns fields by number or as they are written; other braces are a fault."""
+    found = pattern.findall(text)
+    if any(fault for _, fault in found):
+        raise _InvalidError("a brace isn't part of a field")
+    return {number: "field" for number, _ in found if number}
+
+
+def _read_shell(text: str) -> Arguments:
+    found = _SHELL.findall(text)
+    if any(not (plain or braced) for plain, braced, _ in found):
+        raise _InvalidError("'$' isn't followed by a name")
+    return {plain or braced: "variable" for plain, braced, _ in found}
+
+
+def _read_fields_and_printf(pattern: re.Pattern[str], text: str) -> Arguments:
+    return {**_read_fields(pattern, text), **_read_any_printf(pattern.sub("", text))}
+
+
 def _read_fields(pattern: re.Pattern[str], text: str) -> Arguments:
-    return dict.fromkeys(pattern.findall(text), "field")
+    return dict.fromkeys(filter(None, pattern.findall(text)), "field")
 
 
 FORMAT_FLAGS: dict[str, Callable[[str], Arguments]] = {
@@ -168,8 +197,17 @@ FORMAT_FLAGS: dict[str, Callable[[str], Arguments]] = {
     "qt-format": lambda text: _read_fields(_QT, text),
     "qt-plural-format": lambda text: _read_fields(_QT_PLURAL, text),
     "kde-format": lambda text: _read_fields(_KDE, text),
+    "kde-kuit-format": lambda text: _read_fields(_KDE, text),
+    "java-format": _read_java,
+    "csharp-format": lambda text: _read_braces(_CSHARP, text),
+    "sh-format": _read_shell,
+    "ruby-format": lambda text: _read_fields_and_printf(_RUBY, text),
+    "boost-format": lambda text: _read_fields_and_printf(_BOOST, text),
     **dict.fromkeys(
-        ("php-format", "javascript-format", "lua-format", "awk-format", "perl-format"),
+        (
+            *("php-format", "javascript-format", "lua-format", "awk-format", "perl-format"),
+            *("java-printf-format", "object-pascal-format", "gcc-internal-format", "tcl-format"),
+        ),
         _read_any_printf,
     ),
 }

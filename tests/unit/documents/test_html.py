@@ -342,6 +342,17 @@ def test_code_of_a_program_stays() -> None:
     assert read_texts(page, "html")[1] == wanted
 
 
+def test_templates_stay() -> None:
+    page = (
+        '<ul class="{{ c }}">{% for a in b %}<li title="A {{ c }}">Dear {{ user.name|upper }}, '
+        "{# no #}you have {% if a > 1 %}many{% else %}few{% endif %} {{{ x }}}</li>"
+        "{% endfor %}</ul>"
+    )
+    seen, written = read_texts(page, "html")
+    assert seen == ["Dear {{ user.name|upper }}, you have", "many", "few"]
+    assert written == re.sub("Dear|you have|many|few", lambda found: found[0].upper(), page)
+
+
 def test_blocks_of_xhtml_end_a_text() -> None:
     page = "<div>One <b>two</b><p>Three</p><ul><li>Four</li></ul></div>"
     assert read_texts(page, "xml")[0] == ["One two", "Three", "Four"]

@@ -64,6 +64,22 @@ _PAIRS = [
     ("php-format", "%1$s of %2$d", "%2$d von %1$s", True),
     ("javascript-format", "%s of %d", "%d von %s", False),
     ("lua-format", "%d", "%s", False),
+    ("java-format", "Open {0} of {1}", "{1}: {0}", True),
+    ("java-format", "Open {0}", "l'{0}", False),
+    ("java-format", "Open {0}", "l''{0}", True),
+    ("csharp-format", "{0} of {1:x}", "{0}", False),
+    ("csharp-format", "{0}", "{0,5} {{x}}", True),
+    ("sh-format", "$a of ${b}", "$b: $a", True),
+    ("sh-format", "$a", "a", False),
+    ("ruby-format", "%{a} %<b>d", "%<b>d %{a}", True),
+    ("ruby-format", "%{a}", "a", False),
+    ("boost-format", "%1% of %2%", "%2%: %1%", True),
+    ("boost-format", "%1% of %2%", "%1%", False),
+    ("java-printf-format", "%s %d", "%s", False),
+    ("gcc-internal-format", "%qs", "x", False),
+    ("tcl-format", "%s", "x", False),
+    ("object-pascal-format", "%s", "x", False),
+    ("kde-kuit-format", "%1", "x", False),
 ]
 
 
@@ -106,6 +122,16 @@ _PIECES = {
         ("php-format", "javascript-format", "lua-format", "awk-format", "perl-format"),
         "%s %d %1$s %2$d %5.2f %b %c %% % %u %e %x %j %y",
     ),
+    **dict.fromkeys(
+        ("java-printf-format", "object-pascal-format", "gcc-internal-format", "tcl-format"),
+        "%s %d %1$s %2$d %5.2f %b %c %% % %u %e %x %j %y",
+    ),
+    "boost-format": "%1% %2% %s %d %1$s %|1$s| %% % %5.2f",
+    "kde-kuit-format": "%1 %2 %10 % %% %L1",
+    "java-format": "{0} {1} '{0}' '' {0,number} {2,choice,0#a|1#b} l'{0} { } ' {a}",
+    "csharp-format": "{0} {1} {0,5} {1:x} {{ }} { } {a} {{0}}",
+    "sh-format": "$a ${b} $c $ ${a:-b} $1 \\$a $$ $(x) `x`",
+    "ruby-format": "%s %d %{a} %<b>d %{b} %<a>s %1$s %% % %-5s %5.2f",
 }
 
 
