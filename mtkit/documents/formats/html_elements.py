@@ -180,6 +180,8 @@ def rewrite_languages(text: str, attributes: Attributes, languages: LanguageCode
     for key in ("lang", "xml:lang"):
         if key in attributes:
             edits += languages.rename(*attributes[key])
+    if attributes.get("http-equiv", ((0, 0), ""))[1].lower() == "content-language":
+        return languages.rename(*attributes.get("content", ((0, 0), "")))
     if not edits:
         return edits
     direction = find_direction(languages.target)

@@ -33,6 +33,8 @@ from mtkit.text.string_files.po import PoMessage, read_messages
 _LANGUAGE = re.compile(r"^Language:[ \t]*+(\S++)", re.MULTILINE)
 _JSON_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{}]', re.DOTALL)
 _OBJECT = re.compile(r"\s*+\{")
+_CREDITS = ("translator-credits", "translator_credits", "translation-credits")
+"""Messages of GNOME that name the translators."""
 _LOCALES = ("@@locale", "language", "lang", "locale")
 
 
@@ -105,7 +107,9 @@ def read_po_units(text: str, languages: LanguageCodes) -> Document:
     document = Document(text, are_program_strings=True)
     plurals = PluralForms("")
     for message in read_messages(text):
-        if message.read(text, "msgid"):
+        if (source := message.read(text, "msgid")) in _CREDITS:
+            document.skip(message.start, source, "names of translators")
+        elif source:
             _translate_message(document, message, plurals, languages)
         else:
             header = message.read(text, "msgstr")

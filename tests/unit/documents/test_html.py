@@ -342,6 +342,12 @@ def test_code_of_a_program_stays() -> None:
     assert read_texts(page, "html")[1] == wanted
 
 
+def test_the_language_of_a_page_is_the_target() -> None:
+    page = '<meta http-equiv="Content-Language" content="{}"><p>a b</p>'
+    assert read_texts(page.format("en"), "html")[1] == page.format("de").replace("a b", "A B")
+    assert read_texts(page.format("fr"), "html")[1] == page.format("fr").replace("a b", "A B")
+
+
 def test_templates_stay() -> None:
     page = (
         '<ul class="{{ c }}">{% for a in b %}<li title="A {{ c }}">Dear {{ user.name|upper }}, '

@@ -12,6 +12,8 @@ from mtkit.documents.document_report import DocumentReport
 from mtkit.documents.translate_file import translate_content
 from mtkit.errors import MtkitError
 
+from .translators import read_texts
+
 _HEADER = r"""msgid ""
 msgstr ""
 "Project-Id-Version: x\n"
@@ -198,3 +200,10 @@ def test_a_text_that_the_model_empties_stays_and_is_told() -> None:
         "0 texts translated, 1 skipped: 1 kept because their translation is empty",
     )
     assert "kept as it was, because its translation is empty" in report.list_warnings("a.po")[1]
+
+
+def test_names_of_translators_are_not_translated() -> None:
+    text = _HEADER + 'msgid "translator-credits"\nmsgstr ""\n\nmsgid "a b"\nmsgstr ""\n'
+    seen, written = read_texts(text, "po")
+    assert seen == ["a b"]
+    assert written == text.replace('"a b"\nmsgstr ""', '"a b"\nmsgstr "A B"')
