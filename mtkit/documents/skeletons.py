@@ -25,7 +25,7 @@ from yaml.events import (
 
 from mtkit.documents.formats.markdown import FRONT_MATTER
 from mtkit.documents.formats.markdown_inline import AS_MARKUP, make_parser
-from mtkit.documents.formats.markdown_masks import MASK, mask_page, mask_templates
+from mtkit.documents.formats.markdown_masks import DEFINITION, MASK, mask_page, mask_templates
 from mtkit.documents.formats.yaml_strings import RESOLVER, NodeRoles
 from mtkit.documents.html_skeletons import (
     Skeleton,
@@ -151,7 +151,8 @@ def markdown_skeleton(text: str) -> Skeleton:
         raise UnreadableError(str(error)) from error
     for token in tokens:
         if token.type == "inline":
-            items.append(_count_inline(token.children or []))
+            label = DEFINITION.match(token.content)
+            items.append((label and label.group(), _count_inline(token.children or [])))
         elif token.type == "html_block":
             items.append(tuple(html_skeleton(token.content)))
         elif token.nesting >= 0:

@@ -15,7 +15,12 @@ from markdown_it.rules_block import StateBlock, reference
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token as BlockToken
 
-from mtkit.documents.formats.markdown_masks import MASK, mask_page, mask_templates
+from mtkit.documents.formats.markdown_masks import (
+    DEFINITION,
+    MASK,
+    mask_page,
+    mask_templates,
+)
 from mtkit.errors import fail_at
 
 _EXTRA = re.compile(
@@ -26,7 +31,7 @@ _EXTRA = re.compile(
     r"|(?<![\w:]):(?:[+-]1|(?=[\w+-]*[a-z])[a-z0-9_+-]{2,40}):(?![\w:])"  # an emoji by its name
 )
 _EXTRA_AT_START = re.compile(
-    r"\[\^[^\[\]\s]++\]:\s*+"  # the text of a footnote
+    rf"{DEFINITION.pattern}\s*+"
     r"|\[[ xX]\]\s++"  # a task
     r"|\[![A-Za-z]++\][-+]?\s*+"  # a note, warning or the like
 )
@@ -72,6 +77,8 @@ def make_parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"maxNesting": 1_000})
     parser.enable(["table", "strikethrough"])
     parser.block.ruler.at("reference", read_reference)
+    ended = ["paragraph", "reference", "blockquote"]
+    parser.block.ruler.before("reference", "definition", _ends_paragraph, {"alt": ended})
     return parser
 
 
@@ -206,7 +213,7 @@ AS_MARKUP = {"em": "em", "strong": "strong", "del": "s", "br": "break"}
 
 def _read_extra(state: StateInline, silent: bool) -> bool:
     """Reads markup beyond CommonMark: footnotes, tasks, attributes, templates, emoji."""
-    if state.src[state.pos] not in "[{<:":
+    if state.src[state.pos] not in "[{<:*":
         return False
     found = _EXTRA_AT_START.match(state.src) if state.pos == 0 else None
     found = found or _EXTRA.match(state.src, state.pos, state.posMax)
@@ -222,6 +229,12 @@ def read_reference(state: StateBlock, start: int, end: int, silent: bool) -> boo
     """Reads a link's target, but not a footnote, which is text."""
     position = state.bMarks[start] + state.tShift[start]
     return not state.src.startswith("[^", position) and reference(state, start, end, silent)
+
+
+def _ends_paragraph(state: StateBlock, start: int, _end: int, silent: bool) -> bool:
+    """Ends a paragraph before a definition, which is a paragraph itself."""
+    position = state.bMarks[start] + state.tShift[start]
+    return silent and DEFINITION.match(state.src, position) is not None
 
 
 _RULES: dict[str, Callable[[StateInline, bool], bool]] = {

@@ -52,6 +52,10 @@ _WITH_TEXT = re.compile(
 )
 """Directives of MyST whose fences contain text."""
 _FOOTNOTE = re.compile(r" {0,3}\[\^[^\[\]\s]++\]:")
+DEFINITION = re.compile(r"(?:\[\^[^\[\]\s]++|\*\[[^\[\]\r\n]++)\]:")
+"""Start of a footnote's text, or of an abbreviation's."""
+_DESCRIPTION = re.compile(r"[ \t>]*+(?P<sign>:)[ \t]++\S")
+"""Start of a definition list's definition."""
 _OPTION = re.compile(_INDENT + r"(?P<rest>:[\w-]++:.*+)")
 _MODULE = re.compile(
     r"import\s++(?:[\w*{][^'\"]*?\sfrom\s++)?['\"][^'\"]++['\"];?\s*+\Z"
@@ -215,6 +219,11 @@ class _LineMasker:
             skipped = words.end() if words else 0
             self._note_title(start + found.start("title") + skipped, title[skipped:])
             return True
+        if description := _DESCRIPTION.match(line):
+            # It contains blocks like a list item.
+            sign = start + description.start("sign")
+            self._edits.append(((sign, sign + 1), "-"))
+            return False
         found = _ADMONITION.match(line)
         if found is not None and self._is_indented(number, found.start("rest")):
             # Its text is indented like a list item's.

@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 
 from mtkit.documents.document import LanguageCodes, TranslatedText
 from mtkit.documents.formats.markdown import read_markdown
+from mtkit.documents.skeletons import markdown_skeleton
 from mtkit.documents.translate_file import translate_content, translate_markup
 from mtkit.errors import MtkitError
 
@@ -99,6 +100,11 @@ def test_texts_are_blocks_descriptions_and_titles() -> None:
         ("one two\\\n*three*", "<em>THREE</em> TWO ONE<br>"),
         ("- [x] do this\n1. then that", "- [x] THIS DO\n1. THAT THEN"),
         # As in GitHub, Pandoc and Python-Markdown: paragraphs of a footnote are indented.
+        # As in cmark-gfm and markdown-it-footnote: a footnote's text ends a paragraph.
+        ("[^1]: one two\n[^b]: three four\n", "[^1]: TWO ONE\n[^b]: FOUR THREE\n"),
+        ("one two\n[^1]: three four", "TWO ONE\n[^1]: FOUR THREE"),
+        ("> one two\n[^1]: three four", "> TWO ONE\n[^1]: FOUR THREE"),
+        ("- one two\n[^1]: three four", "- TWO ONE\n[^1]: FOUR THREE"),
         (
             "[^1]: one two\n\n    three *four*\n\n        co de\n\nfive six\n\n    co de",
             "[^1]: TWO ONE\n\n    *FOUR* THREE\n\n        co de\n\nSIX FIVE\n\n    co de",
@@ -110,9 +116,42 @@ def test_tags_go_with_their_words(page: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        # As markdown-it-deflist, PHP Markdown Extra and kramdown read them.
+        (
+            "One two\n:   three *four*\n    five\n: six seven\n",
+            "TWO ONE\n:   FIVE *FOUR*\n    THREE\n: SEVEN SIX\n",
+        ),
+        (
+            "One two\n\n:   three four\n\n    five six\n\n        code\n\n    - seven eight\n",
+            "TWO ONE\n\n:   FOUR THREE\n\n    SIX FIVE\n\n        code\n\n    - EIGHT SEVEN\n",
+        ),
+        ("> One two\n> : three four", "> TWO ONE\n> : FOUR THREE"),
+        # Abbreviations, as in kramdown and Python-Markdown.
+        ("*[a b]: one two\n*[CSS]: three *four*", "*[a b]: TWO ONE\n*[CSS]: *FOUR* THREE"),
+        ("One two\n*[CSS]: three four", "TWO ONE\n*[CSS]: FOUR THREE"),
+    ],
+)
+def test_each_definition_is_a_text(page: str, expected: str) -> None:
+    assert translate(page) == expected
+    assert translate(page, keep_text) == page
+
+
+@pytest.mark.parametrize("marker", ["[^1]: ", "[^2]: ", "*[CSS]: "])
+def test_the_skeleton_has_definitions_in_order(marker: str) -> None:
+    page = "One [^1] [^2]\n\n[^1]: two\n[^2]: three\n*[CSS]: four\n"
+    wanted = markdown_skeleton(page)
+    assert wanted == markdown_skeleton(page.replace("two", "zwei"))
+    assert wanted != markdown_skeleton(page.replace(marker, ""))
+    assert wanted != markdown_skeleton(page.replace(marker, "[^3]: "))
+
+
+@pytest.mark.parametrize(
     ("page", "answer", "expected"),
     [
         ("One text", "1. foo", "1\\. foo"),
+        ("One text", ": foo", "\\: foo"),
         ("One text", "- foo", "\\- foo"),
         ("One text", "# foo", "\\# foo"),
         ("One text", "a *b* c_d <b> [e](f)", None),
@@ -333,6 +372,7 @@ def test_large_pages_take_no_time_that_grows_with_their_square() -> None:
         "\\" * 20_000 + "{{ a }}",
         "import a" + " from" * 10_000 + "\n\n!!! " + "a " * 20_000,
         "|a" * 2_000 + "\n" + "|-" * 2_000 + "\n",
+        "[^1]: a\n: b\n*[c]: d\n" * 5_000,
     ):
         read_markdown(page, LANGUAGES)
     assert time.process_time() - begin < 30
