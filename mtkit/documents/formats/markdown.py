@@ -66,8 +66,8 @@ def read_markdown(text: str, languages: LanguageCodes) -> Document:
         raw = text[start + first : start + last]
         node = Node("text", start + first, start + last, spelled=as_written(raw))
         document.units.append(Unit((node,), node.start, node.end, _TITLE_ESCAPES))
-    for first, last in masked.left:
-        document.skip(start + first, text[start + first : start + last], "in a directive")
+    for (first, last), reason in masked.left:
+        document.skip(start + first, text[start + first : start + last], reason)
     parser = MarkdownParser()
     blocks = parser.read_blocks(masked.text)
     locator = BlockLocator(text, text[:start] + masked.text, start)

@@ -11,7 +11,8 @@ since only its prefix was removed.
 
 import bisect
 import re
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from markdown_it.token import Token as BlockToken
@@ -28,9 +29,15 @@ _MASKED_LINE = re.compile(rf"[ \t{{{_FILL}]*+")
 _OPENING = re.compile(r"(?<!\\)(?:\\\\)*+(\{\{<|\{\{%|\{\{|\{%|\{/\*|\{#(?=\s))|\\(?=\{)")
 _CLOSING = {"{{<": ">}}", "{{%": "%}}", "{{": "}}", "{%": "%}", "{/*": "*/}", "{#": "#}"}
 _MAX_TEMPLATE = 2_000
+_CODE_NAME = r"(?P<name>code|codeblock|comment|highlight|katex|math|mermaid|plantuml|raw|verbatim)"
+_CODE_OPENING = re.compile(rf"-?\s*+{_CODE_NAME}(?![\w-])")
+_CODE_CLOSING = re.compile(
+    rf"(?P<opening>\{{%|\{{\{{[<%])-?\s*+(?:end|/)\s*+{_CODE_NAME}\s*+-?[%>]\}}{{1,2}}+"
+)
+"""A template that ends code of Jekyll, Hexo, Hugo or Twig."""
 _BLANK_LINE = re.compile(r"\n[ \t]*+\r?\n")
 
-_LINE = re.compile(r"[^\r\n]++")
+_LINE = re.compile(r"\S[^\r\n]*+")
 _INDENT = r"[ \t>]*+(?:(?:[-+*]|\d{1,9}[.)])[ \t]++)?+"
 _DIRECTIVE = re.compile(
     _INDENT + r"(?P<rest>(?::{3,}+|/{3,}+)(?P<title>.*+)"
@@ -72,27 +79,40 @@ class Masked(NamedTuple):
 
     Attributes:
         titles: Spans of directives' plain titles.
-        left: Spans of directives' text that stays.
+        left: Spans of text that stays, each with the reason.
     """
 
     text: str
     titles: list[Span]
-    left: list[Span]
+    left: list[tuple[Span, str]]
+
+
+class _Template(NamedTuple):
+    """The span of a template, and of the code in it."""
+
+    start: int
+    end: int
+    code: Span | None = None
 
 
 def mask_templates(text: str) -> str:
     """Returns a text with its templates and comments masked."""
-    if "{" not in text:
-        return text
-    templates = _find_templates(text)
+    return _mask(text, _find_templates(text))
+
+
+def _mask(text: str, templates: Iterable[_Template]) -> str:
     return replace_spans(
-        text, (((start, end), _LINE.sub(_fill, text[start:end])) for start, end in templates)
+        text,
+        (((start, end), _LINE.sub(_fill, text[start:end])) for start, end, _ in templates),
     )
 
 
 def mask_page(text: str) -> Masked:
     """Returns a page with everything masked that isn't Markdown."""
-    return _LineMasker(mask_templates(text)).mask()
+    templates = list(_find_templates(text))
+    masked = _LineMasker(_mask(text, templates)).mask()
+    masked.left.extend((each.code, "code") for each in templates if each.code is not None)
+    return masked
 
 
 def _fill(found: re.Match[str]) -> str:
@@ -103,9 +123,10 @@ def _cover(length: int) -> str:
     return "{" + _FILL * (length - 1) if length else ""
 
 
-def _find_templates(text: str) -> Iterator[Span]:
-    """Yields the spans of templates."""
+def _find_templates(text: str) -> Iterator[_Template]:
+    """Yields templates; those that begin code include it and the template that ends it."""
     done = 0
+    endings = _find_code_endings(text)
     closing = dict.fromkeys(_CLOSING, -1)
     """For each opening sign, the next closing one found so far."""
     while found := _OPENING.search(text, done):
@@ -129,8 +150,24 @@ def _find_templates(text: str) -> Iterator[Span]:
             continue
         end += len(_CLOSING[opening])
         end += inner.startswith("{") and text.startswith("}", end)
-        yield start, end
-        done = end
+        template = _Template(start, end)
+        code = _CODE_OPENING.match(inner)
+        if code is not None and text[start - 1 : start] != "`":
+            spans = endings[opening, code["name"]]
+            index = bisect.bisect(spans, (end,))
+            if index < len(spans):
+                span = None if code["name"] == "comment" else (end, spans[index][0])
+                template = _Template(start, spans[index][1], span)
+        yield template
+        done = template.end
+
+
+def _find_code_endings(text: str) -> defaultdict[tuple[str, str], list[Span]]:
+    """Returns the spans of templates that end code, by the opening sign and the name."""
+    endings: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
+    for found in _CODE_CLOSING.finditer(text):
+        endings[found["opening"], found["name"]].append(found.span())
+    return endings
 
 
 class _LineMasker:
@@ -239,7 +276,7 @@ class _LineMasker:
 
     def _note_title(self, start: int, title: str) -> None:
         if title.strip():
-            self._masked.left.append((start, start + len(title)))
+            self._masked.left.append(((start, start + len(title)), "in a directive"))
 
     def _is_indented(self, number: int, indent: int) -> bool:
         """Checks that the next line with text is indented four characters more."""

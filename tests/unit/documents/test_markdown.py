@@ -274,6 +274,45 @@ def test_templates_are_addresses_or_stand_alone(page: str, expected: str | None)
 
 
 @pytest.mark.parametrize(
+    ("page", "texts", "code"),
+    [
+        # As the documentation of Jekyll, Hexo, Hugo, Liquid and Twig writes code.
+        (
+            "One\n{% highlight ruby %}\nputs hello\n\n    if x\n# y\n{% endhighlight %}\ntwo",
+            ["One", "two"],
+            ["puts hello if x # y"],
+        ),
+        (
+            '{{< highlight go "linenos=table" >}}\nmain() {}\n\n- x\n{{< /highlight >}}\n\nEnd',
+            ["End"],
+            ["main() {} - x"],
+        ),
+        ("{{% highlight go %}}\na b\n{{% /highlight %}}{{ c }}\nEnd", ["End"], ["a b"]),
+        (
+            "- one\n\n  {%- codeblock lang:js -%}\n  a b\n\n  c d\n  {%- endcodeblock -%}\n\n  two",
+            ["one", "two"],
+            ["a b c d"],
+        ),
+        ("Use {% raw %}{{ a b }}{% endraw %} here", ["Use here"], ["{{ a b }}"]),
+        ("{% verbatim %}\na b\n{% endverbatim %}", [], ["a b"]),
+        ("{% mermaid %}a{% endmermaid %}\n\n{{< katex >}}b{{< /katex >}}", [], ["a", "b"]),
+        ("One {% comment %}two\n\nthree{% endcomment %} four", ["One", "four"], []),
+        ("One {% raw %} two\n\n{% highlight x %}\nthree", ["One two", "three"], []),
+        ("A `{% raw %}` or `{% endraw %}`", ["A {% raw %} or {% endraw %}"], []),
+        ("{{ code }} one {% codes %} two {% endcode %}", ["one two"], []),
+    ],
+)  # fmt: skip
+def test_code_between_templates_stays(page: str, texts: list[str], code: list[str]) -> None:
+    assert see(page) == texts
+    assert see_left(page) == [(each, "code") for each in code]
+    if code:
+        changed = sum(
+            one != other for one, other in zip(page, translate(page, write_capitals), strict=True)
+        )
+        assert changed == sum(map(str.islower, "".join(texts)))
+
+
+@pytest.mark.parametrize(
     ("page", "texts"),
     [
         (":::tip My title\nThe dog.\n:::\n\n:::note\n\nA cat.\n\n:::", ["The dog.", "A cat."]),
@@ -373,6 +412,8 @@ def test_large_pages_take_no_time_that_grows_with_their_square() -> None:
         "import a" + " from" * 10_000 + "\n\n!!! " + "a " * 20_000,
         "|a" * 2_000 + "\n" + "|-" * 2_000 + "\n",
         "[^1]: a\n: b\n*[c]: d\n" * 5_000,
+        "{% raw %}a" * 20_000,
+        "{% raw %}a{{< endraw >}}" * 10_000 + "{% endraw %}",
     ):
         read_markdown(page, LANGUAGES)
     assert time.process_time() - begin < 30
