@@ -316,7 +316,7 @@ class _BlockReader:
                 visible = _read_code(self._block.content[mark.start : mark.end])
                 return protect(span, visible)
             case "address":
-                visible = self._block.content[mark.start + 1 : mark.end - 1]
+                visible = self._block.content[mark.start : mark.end].strip("<>[]").partition("|")[0]
                 return protect(span, visible)
             case "html" if is_inline(name) and not is_void(name):
                 return MarkupPart("close" if mark.name != name else "open", *span, f"<{name}>")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from markdown_it import MarkdownIt, rules_inline
+from markdown_it.common.utils import normalizeReference
 from markdown_it.rules_block import StateBlock, reference
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token as BlockToken
@@ -25,6 +26,10 @@ from mtkit.errors import fail_at
 
 _EXTRA = re.compile(
     r"\[\^[^\[\]\s]++\]"  # a footnote
+    # A wiki's link. A text after the bar that looks like a target is one, as on GitHub.
+    r"|\[\[(?P<target>[^\[\]|\n]++)(?:\|(?:[^\s\[\]|]*?[-_/.#][^\s\[\]|]*+"
+    r"|(?P<label>[^\[\]|\n]++)))?\]\](?![(\[])"
+    r"|!\[\[[^\[\]\n]++\]\](?![(\[])"
     r"|\{[#.:][^{}\n]*+\}"  # attributes: {#name .class}
     rf"|{MASK.pattern}"
     rf"|<(?:{MASK.pattern}[^<>{{\s]*+)++>"  # an address of a template
@@ -212,17 +217,39 @@ AS_MARKUP = {"em": "em", "strong": "strong", "del": "s", "br": "break"}
 
 
 def _read_extra(state: StateInline, silent: bool) -> bool:
-    """Reads markup beyond CommonMark: footnotes, tasks, attributes, templates, emoji."""
-    if state.src[state.pos] not in "[{<:*":
+    """Reads markup beyond CommonMark: footnotes, tasks, attributes, templates, wikis, emoji."""
+    if state.src[state.pos] not in "[{<:*!":
         return False
     found = _EXTRA_AT_START.match(state.src) if state.pos == 0 else None
     found = found or _EXTRA.match(state.src, state.pos, state.posMax)
-    if found is None:
+    target = found.groupdict().get("target") if found else None
+    if found is None or (target and _is_reference(state, target)):
         return False
     if not silent:
-        state.push("extra", "", 0)
+        _push_extra(state, found, target)
     state.pos = found.end()
     return True
+
+
+def _is_reference(state: StateInline, name: str) -> bool:
+    return normalizeReference(name) in state.env.get("references", {})
+
+
+def _push_extra(state: StateInline, found: re.Match[str], target: str | None) -> None:
+    """Adds the tokens of markup beyond CommonMark."""
+    start, end = found.span()
+    if target is None or not found["label"]:
+        kind: MarkKind = "void" if target is None else "address"
+        state.push("extra", "", 0).meta["mark"] = InlineMark(start, end, kind)
+        return
+    maximum, label = state.posMax, found.span("label")
+    opening = InlineMark(start, label[0], "open", f"link [[{target}")
+    state.push("wiki_open", "", 1).meta["mark"] = opening
+    state.pos, state.posMax = label
+    state.md.inline.tokenize(state)
+    closing = InlineMark(label[1], end, "close", opening.name)
+    state.push("wiki_close", "", -1).meta["mark"] = closing
+    state.posMax = maximum
 
 
 def read_reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
@@ -279,8 +306,6 @@ def _make_mark(name: str, state: StateInline, start: int, first: int) -> InlineM
         case "html_inline":
             tag = re.match(r"</?[A-Za-z][^\s/>]*", state.src[start:end])
             mark = InlineMark(start, end, "html", tag.group()[1:].lower() if tag else "!")
-        case "extra":
-            mark = InlineMark(start, end, "void")
         case _:
             pass
     return mark

@@ -156,6 +156,7 @@ def test_the_skeleton_has_definitions_in_order(marker: str) -> None:
         ("One text", "# foo", "\\# foo"),
         ("One text", "a *b* c_d <b> [e](f)", None),
         ("One text", "a `b` &amp; \\ ~~x~~", None),
+        ("One text", "a [[b]] ![[c]] [[d|e]]", None),
         ("One text", "[a]: /b", None),
         ("# One text", "C #", "# C \\#"),
         ("|One text|x|\n|--|--|\n", "a | b", "|a \\| b|a \\| b|\n|--|--|\n"),
@@ -271,6 +272,36 @@ def test_templates_are_addresses_or_stand_alone(page: str, expected: str | None)
     assert translate(page, keep_text) == page
     tags = r"\]\([^()]*(?:\([^()]*\)[^()]*)?\)|\{\{.*?\}\}|\{%.*?%\}"
     assert len(re.findall(tags, translated)) == len(re.findall(tags, page))
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        # As in Obsidian and Foam.
+        ("See [[one two]] now", "NOW [[one two]] SEE"),
+        ("See [[one#two|three *four*]] now", "NOW [[one#two|*FOUR* THREE]] SEE"),
+        ("![[two three.png|100]] one four", "![[two three.png|100]] FOUR ONE"),
+        ("|a b [[one\\|two three]]|c|\n|-|-|\n", "|[[one\\|THREE TWO]] B A|C|\n|-|-|\n"),
+        ("[[one|two three]]\n\n[[four five]]", "[[one|THREE TWO]]\n\n[[four five]]"),
+        # On GitHub and GitLab the target is last.
+        ("See [[One two|one-two]] now", "NOW [[One two|one-two]] SEE"),
+        ("Run `[[one two]]` now", "NOW `[[one two]]` RUN"),
+    ],
+)
+def test_links_of_wikis_keep_their_targets(page: str, expected: str) -> None:
+    assert translate(page) == expected
+    assert translate(page, keep_text) == page
+
+
+@pytest.mark.parametrize(
+    "page", ["One [[two]] three\n\n[two]: /a\n", "One [[two]](a) three", "One ![[two]](a) three"]
+)
+def test_links_of_commonmark_are_none_of_wikis(page: str) -> None:
+    assert visible(translate(page, write_capitals)) == visible(page)
+    assert re.findall(r"href=|src=", render(page)) == re.findall(
+        r"href=|src=", render(translate(page, write_capitals))
+    )
+    assert any("[two]" in text for text in see(page))
 
 
 @pytest.mark.parametrize(
@@ -413,6 +444,7 @@ def test_large_pages_take_no_time_that_grows_with_their_square() -> None:
         "|a" * 2_000 + "\n" + "|-" * 2_000 + "\n",
         "[^1]: a\n: b\n*[c]: d\n" * 5_000,
         "{% raw %}a" * 20_000,
+        "[[a|b]] ![[c]] [[d|e" * 3_000,
         "{% raw %}a{{< endraw >}}" * 10_000 + "{% endraw %}",
     ):
         read_markdown(page, LANGUAGES)
