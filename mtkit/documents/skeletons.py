@@ -5,6 +5,7 @@ each text the multiset of its inline markup, which may move. Parsers are Python'
 html.parser), PyYAML, Babel and markdown-it, not mtkit's own readers.
 """
 
+import contextlib
 import io
 import json
 import re
@@ -142,6 +143,9 @@ def markdown_skeleton(text: str) -> Skeleton:
     front = FRONT_MATTER.match(text)
     start = front.end() if front else 0
     items: list[Hashable] = [text[:start]]
+    if text.startswith("---"):
+        with contextlib.suppress(UnreadableError):
+            items = [*yaml_skeleton(text[:start])]
     body = text[start:]
     templates = MASK.finditer(mask_templates(body))
     items.append(freeze_counts(Counter(body[slice(*each.span())] for each in templates)))

@@ -6,6 +6,8 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
+import yaml
+
 from mtkit.documents.document import (
     Document,
     EscapedText,
@@ -29,13 +31,19 @@ from mtkit.documents.formats.html_elements import (
     rewrite_languages,
 )
 from mtkit.documents.formats.markdown_inline import InlineMark, MarkdownParser, describe_mark
-from mtkit.documents.formats.markdown_masks import BlockLocator, MarkdownBlock, mask_page
+from mtkit.documents.formats.markdown_masks import (
+    SIMPLE,
+    BlockLocator,
+    MarkdownBlock,
+    mask_page,
+)
 from mtkit.documents.formats.markdown_writing import (
     MarkdownWriter,
     choose_escapes,
     make_title_escapes,
     read_escaped,
 )
+from mtkit.documents.formats.yaml_strings import add_string, find_strings
 from mtkit.documents.units import MarkupPart, make_units, protect
 from mtkit.errors import MtkitError
 
@@ -43,6 +51,8 @@ FRONT_MATTER = re.compile(
     r"\A(---|\+\+\+)[ \t]*+\r?\n"
     r"(?:(?!\1|\.\.\.)[^\n]*+\n)*+(?:\1|\.\.\.)[ \t]*+(?:\r?\n|\Z)"
 )
+_FRONT_TEXT = re.compile(r"(?m)^(?:title|description|summary)[ \t]*+[:=][ \t]*+([^\r\n]++)")
+"""A text of front matter that isn't valid YAML."""
 _ADDRESS = re.compile(r"(?:https?://|www\.)(?:[.,;:!?*_~()\[\]]*+[^\s<>\"'`.,;:!?*_~()\[\]]++)++")
 _TITLE = re.compile(
     r"""\s(?:"((?:[^"\\]|\\.)*+)"|'((?:[^'\\]|\\.)*+)'|\(((?:[^()\\]|\\.)*+)\))\s*+\)\Z""",
@@ -61,6 +71,7 @@ def read_markdown(text: str, languages: LanguageCodes) -> Document:
     document = Document(text)
     front = FRONT_MATTER.match(text)
     start = front.end() if front else 0
+    _read_front_matter(document, text[:start], languages)
     masked = mask_page(text[start:])
     for first, last in masked.titles:
         raw = text[start + first : start + last]
@@ -90,6 +101,24 @@ def read_markdown(text: str, languages: LanguageCodes) -> Document:
                 if any(map(str.isalpha, piece.content)):
                     _BlockReader(document, parser, languages, piece).read()
     return document
+
+
+def _read_front_matter(document: Document, front: str, languages: LanguageCodes) -> None:
+    """Adds the title, the description and the summary of YAML; those with markup stay."""
+    try:
+        found = list(find_strings(front)) if front.startswith("---") else None
+    except (yaml.YAMLError, MtkitError, RecursionError, ValueError):
+        found = None
+    if found is None:
+        for text in _FRONT_TEXT.finditer(front):
+            document.skip(text.start(1), text[1], "in front matter")
+        return
+    for key, token, in_flow in found:
+        if key in ("title", "description", "summary"):
+            if SIMPLE.fullmatch(token.value):
+                add_string(document, token, languages, in_flow=in_flow)
+            else:
+                document.skip(token.start_mark.index, token.value, "in front matter")
 
 
 def _read_html(

@@ -69,7 +69,8 @@ _MODULE = re.compile(
     r"|export\s++(?:default|const|let|var|function|async|class)\b.*[=({]"
     r"|export\s++(?:\*|\{).*\sfrom\s"
 )
-_SIMPLE = re.compile(r"[^\\`*_\[\]{}<>&]*+")
+SIMPLE = re.compile(r"[^\\`*_\[\]{}<>&]*+")
+"""A title without markup."""
 _LINE_END = re.compile(r"\r\n|\n|\r")
 BlockKind = Literal["paragraph", "heading", "setext", "cell"]
 
@@ -267,7 +268,7 @@ class _LineMasker:
             self._cover(start + found.start("rest"), start + len(line), "-   ")
             for group in ("title", "tab"):
                 title = found[group]
-                if title and _SIMPLE.fullmatch(title):
+                if title and SIMPLE.fullmatch(title):
                     span = (start + found.start(group), start + found.end(group))
                     self._masked.titles.append(span)
                 elif title:

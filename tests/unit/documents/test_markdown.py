@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
+import yaml
 from lxml import html as lxml_html
 from markdown_it import MarkdownIt
 
@@ -422,6 +423,47 @@ def test_what_stays_is_told() -> None:
         assert skipped.text.split(maxsplit=1)[0] in page[skipped.start :][:30]
 
 
+FRONT = """---
+layout: some page
+title: Some page  # comment
+"description": "It's *bold*"
+params: {title: inner title}
+summary: >-
+  Two lines
+  of it
+list:
+  - title: not this
+---
+"""
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_front_matter_has_a_title_a_description_and_a_summary(ends: str) -> None:
+    page = f"{FRONT}\nSome text\n".replace("\n", ends)
+    assert see(page) == ["Some page", "Two lines of it", "Some text"]
+    assert see_left(page) == [("It's *bold*", "in front matter")]
+    answers = ['"A: #1\\" - it\'s', "C: d # e", "F"]
+    translated = translate(page, lambda texts: [TranslatedText(each) for each in answers])
+    front = yaml.safe_load(translated.split("---")[1])
+    wanted = yaml.safe_load(FRONT.split("---")[1])
+    assert front == wanted | {"title": answers[0], "summary": answers[1]}
+    assert "# comment" in translated
+
+
+@pytest.mark.parametrize(
+    ("front", "left"),
+    [
+        ("---\ntitle: {{ page.title }} here\n---\n", ["{{ page.title }} here"]),
+        ('+++\ntitle = "Some page"\nweight = 2\n+++\n', ['"Some page"']),
+        ("---\ntitle: 'open\nsummary: text\n---\n", ["'open", "text"]),
+        ("---\ntitle: 2024\ntags: [title]\n---\n", []),
+    ],
+)
+def test_front_matter_that_stays_is_told(front: str, left: list[str]) -> None:
+    assert translate(f"{front}\nSome text\n") == f"{front}\nTEXT SOME\n"
+    assert see_left(front) == [(each, "in front matter") for each in left]
+
+
 def test_a_control_character_becomes_a_replacement_character() -> None:
     # CommonMark reads a null character as U+FFFD, however it is written.
     page = "Read *the book* now"
@@ -445,6 +487,7 @@ def test_large_pages_take_no_time_that_grows_with_their_square() -> None:
         "[^1]: a\n: b\n*[c]: d\n" * 5_000,
         "{% raw %}a" * 20_000,
         "[[a|b]] ![[c]] [[d|e" * 3_000,
+        "---\n" + "title: {{ a\n" * 20_000 + "---\n",
         "{% raw %}a{{< endraw >}}" * 10_000 + "{% endraw %}",
     ):
         read_markdown(page, LANGUAGES)
