@@ -26,7 +26,13 @@ from yaml.events import (
 
 from mtkit.documents.formats.markdown import FRONT_MATTER
 from mtkit.documents.formats.markdown_inline import AS_MARKUP, make_parser
-from mtkit.documents.formats.markdown_masks import DEFINITION, MASK, mask_page, mask_templates
+from mtkit.documents.formats.markdown_masks import (
+    DEFINITION,
+    MASK,
+    has_mdx,
+    mask_page,
+    mask_templates,
+)
 from mtkit.documents.formats.yaml_strings import RESOLVER, NodeRoles
 from mtkit.documents.html_skeletons import (
     Skeleton,
@@ -147,10 +153,11 @@ def markdown_skeleton(text: str) -> Skeleton:
         with contextlib.suppress(UnreadableError):
             items = [*yaml_skeleton(text[:start])]
     body = text[start:]
-    templates = MASK.finditer(mask_templates(body))
+    is_mdx = has_mdx(body)
+    templates = MASK.finditer(mask_templates(body, [], is_mdx=is_mdx))
     items.append(freeze_counts(Counter(body[slice(*each.span())] for each in templates)))
     try:
-        tokens = parser.parse(mask_page(body).text)
+        tokens = parser.parse(mask_page(body, is_mdx=is_mdx).text)
     except RecursionError as error:
         raise UnreadableError(str(error)) from error
     for token in tokens:

@@ -22,6 +22,7 @@ from mtkit.documents.document import (
 from mtkit.documents.escaped_text import read_escaped_text, split_at_matches
 from mtkit.documents.formats.html import read_html_part
 from mtkit.documents.formats.html_elements import (
+    Attributes,
     find_reason_to_leave,
     is_inline,
     is_void,
@@ -32,9 +33,11 @@ from mtkit.documents.formats.html_elements import (
 )
 from mtkit.documents.formats.markdown_inline import InlineMark, MarkdownParser, describe_mark
 from mtkit.documents.formats.markdown_masks import (
+    MASK,
     SIMPLE,
     BlockLocator,
     MarkdownBlock,
+    has_mdx,
     mask_page,
 )
 from mtkit.documents.formats.markdown_writing import (
@@ -72,23 +75,25 @@ def read_markdown(text: str, languages: LanguageCodes) -> Document:
     front = FRONT_MATTER.match(text)
     start = front.end() if front else 0
     _read_front_matter(document, text[:start], languages)
-    masked = mask_page(text[start:])
+    is_mdx = has_mdx(text[start:])
+    masked = mask_page(text[start:], is_mdx=is_mdx)
     for first, last in masked.titles:
         raw = text[start + first : start + last]
         node = Node("text", start + first, start + last, spelled=as_written(raw))
         document.units.append(Unit((node,), node.start, node.end, _TITLE_ESCAPES))
     for (first, last), reason in masked.left:
         document.skip(start + first, text[start + first : start + last], reason)
-    parser = MarkdownParser()
+    parser = MarkdownParser(is_mdx=is_mdx)
     blocks = parser.read_blocks(masked.text)
-    locator = BlockLocator(text, text[:start] + masked.text, start)
+    page = text[:start] + masked.text
+    locator = BlockLocator(text, page, start)
     num_quotes = 0
     for index, token in enumerate(blocks):
         if token.type in ("blockquote_open", "blockquote_close"):
             num_quotes += token.nesting
         elif token.type == "html_block":
             span = locator.locate_lines(token)
-            _read_html(document, span, languages, is_quoted=num_quotes > 0)
+            _read_html(document, span, languages, page, is_quoted=num_quotes > 0)
         elif token.type in ("code_block", "fence"):
             document.skip(locator.locate_lines(token)[0], token.content, "code")
         elif token.type == "inline":
@@ -122,9 +127,9 @@ def _read_front_matter(document: Document, front: str, languages: LanguageCodes)
 
 
 def _read_html(
-    document: Document, span: Span, languages: LanguageCodes, *, is_quoted: bool
+    document: Document, span: Span, languages: LanguageCodes, page: str, *, is_quoted: bool
 ) -> None:
-    """Adds the units of an HTML block, if it is complete enough."""
+    """Adds the units of an HTML block of a masked page, if it is complete enough."""
     start, end = span
     if is_quoted:
         # With several lines there are quote signs inside the text.
@@ -135,7 +140,7 @@ def _read_html(
             document.skip(start, visible, "in unsupported elements", "html in a quote")
             return
     try:
-        read_html_part(document, (start, end), languages)
+        read_html_part(document, (start, end), languages, page[start:end])
     except MtkitError:
         # A page may contain half a tag, or an unclosed comment: it stays.
         visible = _read_visible_text(document.text[start:end])
@@ -281,7 +286,7 @@ class _BlockReader:
     def _read_tag(self, mark: InlineMark, end: int, writer: MarkdownWriter) -> int:
         """Adds an HTML tag, or the whole element if it stays, and returns its end in the block."""
         first, last = self._block.locate_span(mark.start, mark.end)
-        attributes = read_attributes(self._text, first, last)
+        attributes = self._read_attributes(mark)
         is_opening = mark.name[0] not in "/!"
         if is_opening:
             self._document.edits += rewrite_languages(self._text, attributes, self._languages)
@@ -307,6 +312,15 @@ class _BlockReader:
         if is_opening or self._parts[-1].kind == "void":
             writer.note(first, describe_mark(mark))
         return mark.end
+
+    def _read_attributes(self, mark: InlineMark) -> Attributes:
+        """Returns a tag's attributes without those that contain templates, which stay."""
+        raw = self._block.masked[mark.start : mark.end]
+        return {
+            key: (self._block.locate_span(start + mark.start, end + mark.start), value)
+            for key, ((start, end), value) in read_attributes(raw, 0, len(raw)).items()
+            if not MASK.search(raw, start, end)
+        }
 
     def _add_image(self, mark: InlineMark) -> None:
         """Adds an image's description, unless it contains links, images or HTML."""

@@ -33,6 +33,9 @@ _EXTRA = re.compile(
     r"|\{[#.:][^{}\n]*+\}"  # attributes: {#name .class}
     rf"|{MASK.pattern}"
     rf"|<(?:{MASK.pattern}[^<>{{\s]*+)++>"  # an address of a template
+    # A tag with templates, or of a component's part.
+    rf"|(?P<tag><(?=/?[A-Z]\w*+\.|[^<>{{]*+{MASK.pattern})/?[A-Za-z][\w.-]*+"
+    rf"(?:[\s/](?:[^<>{{}}\"']++|\"[^\"<]*+\"|'[^'<]*+'|{MASK.pattern})*+)?+>)"
     r"|(?<![\w:]):(?:[+-]1|(?=[\w+-]*[a-z])[a-z0-9_+-]{2,40}):(?![\w:])"  # an emoji by its name
 )
 _EXTRA_AT_START = re.compile(
@@ -90,7 +93,8 @@ def make_parser() -> MarkdownIt:
 class MarkdownParser:
     """Reads one document; knows the names of its links."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_mdx: bool) -> None:
+        self._is_mdx = is_mdx
         self._parser = make_parser()
         self._parser.core.ruler.enableOnly(["normalize", "block"])
         self._parser.inline.ruler2.enableOnly(["balance_pairs", "strikethrough", "emphasis"])
@@ -148,12 +152,12 @@ class MarkdownParser:
         `setext` or `cell`, or `image` for its description.
         """
         if kind == "image":
-            text = mask_templates(text)
+            text = mask_templates(text, [], is_mdx=self._is_mdx)
             whole = f"![{text}](x)"
             marks = self.read_inline(whole)
             is_one = len(marks) == 1 and marks[0][:3] == (0, len(whole), "image")
             return self.describe(text) if is_one else None
-        block = mask_page(_WRITTEN[kind](text)).text
+        block = mask_page(_WRITTEN[kind](text), is_mdx=self._is_mdx).text
         try:
             tokens = self._parser.parse(block, dict(self._env))
         except RecursionError:
@@ -223,7 +227,8 @@ def _read_extra(state: StateInline, silent: bool) -> bool:
     found = _EXTRA_AT_START.match(state.src) if state.pos == 0 else None
     found = found or _EXTRA.match(state.src, state.pos, state.posMax)
     target = found.groupdict().get("target") if found else None
-    if found is None or (target and _is_reference(state, target)):
+    is_link = target and normalizeReference(target) in state.env.get("references", {})
+    if found is None or is_link:
         return False
     if not silent:
         _push_extra(state, found, target)
@@ -231,13 +236,12 @@ def _read_extra(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _is_reference(state: StateInline, name: str) -> bool:
-    return normalizeReference(name) in state.env.get("references", {})
-
-
 def _push_extra(state: StateInline, found: re.Match[str], target: str | None) -> None:
     """Adds the tokens of markup beyond CommonMark."""
     start, end = found.span()
+    if found.groupdict().get("tag"):
+        state.push("html_inline", "", 0).meta["mark"] = _mark_tag(state, start, end)
+        return
     if target is None or not found["label"]:
         kind: MarkKind = "void" if target is None else "address"
         state.push("extra", "", 0).meta["mark"] = InlineMark(start, end, kind)
@@ -304,11 +308,15 @@ def _make_mark(name: str, state: StateInline, start: int, first: int) -> InlineM
         case "autolink":
             mark = InlineMark(start, end, "address", state.src[start + 1 : end - 1])
         case "html_inline":
-            tag = re.match(r"</?[A-Za-z][^\s/>]*", state.src[start:end])
-            mark = InlineMark(start, end, "html", tag.group()[1:].lower() if tag else "!")
+            mark = _mark_tag(state, start, end)
         case _:
             pass
     return mark
+
+
+def _mark_tag(state: StateInline, start: int, end: int) -> InlineMark:
+    tag = re.match(r"</?[A-Za-z][^\s/>]*", state.src[start:end])
+    return InlineMark(start, end, "html", tag.group()[1:].lower() if tag else "!")
 
 
 def _complete_mark(mark: InlineMark, content: str, *, has_title: bool) -> InlineMark:

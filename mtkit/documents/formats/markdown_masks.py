@@ -12,7 +12,7 @@ since only its prefix was removed.
 import bisect
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from markdown_it.token import Token as BlockToken
@@ -26,7 +26,14 @@ MASK = re.compile(rf"\{{{_FILL}++")
 _MASKED_LINE = re.compile(rf"[ \t{{{_FILL}]*+")
 """A completely masked line."""
 
-_OPENING = re.compile(r"(?<!\\)(?:\\\\)*+(\{\{<|\{\{%|\{\{|\{%|\{/\*|\{#(?=\s))|\\(?=\{)")
+_TEMPLATE = r"\{\{<|\{\{%|\{\{|\{%|\{/\*|\{#(?=\s)"
+_OPENING = re.compile(rf"(?<!\\)(?:\\\\)*+({_TEMPLATE})|\\(?=\{{)")
+_BRACES = r"\{(?:[^{}`'\"\r\n]++|['\"](?:[{}]++['\"])?+|INNER)*+\}"
+_EXPRESSION = _BRACES.replace("INNER", _BRACES.replace("INNER", _BRACES.replace("|INNER", "")))
+"""Code of MDX in braces, with up to two levels of braces in it."""
+_MDX_OPENING = re.compile(rf"(?<!\\)(?:\\\\)*+(\{{/\*|{_EXPRESSION}|{_TEMPLATE})|\\(?=\{{)")
+_MDX_SIGN = re.compile(r"\{/\*|(?<![\w`<])<[A-Z][A-Z0-9]*[a-z][\w.]*+(?=[\s/>]|\Z)")
+"""A comment or a component of MDX."""
 _CLOSING = {"{{<": ">}}", "{{%": "%}}", "{{": "}}", "{%": "%}", "{/*": "*/}", "{#": "#}"}
 _MAX_TEMPLATE = 2_000
 _CODE_NAME = r"(?P<name>code|codeblock|comment|highlight|katex|math|mermaid|plantuml|raw|verbatim)"
@@ -88,32 +95,30 @@ class Masked(NamedTuple):
     left: list[tuple[Span, str]]
 
 
-class _Template(NamedTuple):
-    """The span of a template, and of the code in it."""
+def has_mdx(text: str) -> bool:
+    """Checks that a page has imports, exports, comments or components of MDX outside of code."""
+    fence = ""
+    for line in text.splitlines():
+        if found := _FENCE.fullmatch(line):
+            is_end = fence != "" and _closes(found, fence)
+            fence = "" if is_end else fence or found["fence"]
+        elif not fence and (_MODULE.match(line) or _MDX_SIGN.search(line)):
+            return True
+    return False
 
-    start: int
-    end: int
-    code: Span | None = None
 
-
-def mask_templates(text: str) -> str:
-    """Returns a text with its templates and comments masked."""
-    return _mask(text, _find_templates(text))
-
-
-def _mask(text: str, templates: Iterable[_Template]) -> str:
+def mask_templates(text: str, left: list[tuple[Span, str]], *, is_mdx: bool) -> str:
+    """Returns a text with its templates and comments masked; adds the code between them."""
+    templates = _find_templates(text, left, is_mdx=is_mdx)
     return replace_spans(
-        text,
-        (((start, end), _LINE.sub(_fill, text[start:end])) for start, end, _ in templates),
+        text, (((start, end), _LINE.sub(_fill, text[start:end])) for start, end in templates)
     )
 
 
-def mask_page(text: str) -> Masked:
+def mask_page(text: str, *, is_mdx: bool) -> Masked:
     """Returns a page with everything masked that isn't Markdown."""
-    templates = list(_find_templates(text))
-    masked = _LineMasker(_mask(text, templates)).mask()
-    masked.left.extend((each.code, "code") for each in templates if each.code is not None)
-    return masked
+    left: list[tuple[Span, str]] = []
+    return _LineMasker(mask_templates(text, left, is_mdx=is_mdx), left).mask()
 
 
 def _fill(found: re.Match[str]) -> str:
@@ -124,17 +129,24 @@ def _cover(length: int) -> str:
     return "{" + _FILL * (length - 1) if length else ""
 
 
-def _find_templates(text: str) -> Iterator[_Template]:
-    """Yields templates; those that begin code include it and the template that ends it."""
+def _find_templates(text: str, left: list[tuple[Span, str]], *, is_mdx: bool) -> Iterator[Span]:
+    """Yields the spans of templates, together with the code between them."""
+    if "{" not in text:
+        return
     done = 0
     endings = _find_code_endings(text)
     closing = dict.fromkeys(_CLOSING, -1)
     """For each opening sign, the next closing one found so far."""
-    while found := _OPENING.search(text, done):
+    pattern = _MDX_OPENING if is_mdx else _OPENING
+    while found := pattern.search(text, done):
         start, opening = found.start(1), found.group(1)
         if opening is None:
             # After a backslash it is text.
             done = found.end() + 1
+            continue
+        if opening not in _CLOSING:
+            done = found.end()
+            yield start, done
             continue
         done = start + 1
         first = start + len(opening)
@@ -151,16 +163,16 @@ def _find_templates(text: str) -> Iterator[_Template]:
             continue
         end += len(_CLOSING[opening])
         end += inner.startswith("{") and text.startswith("}", end)
-        template = _Template(start, end)
         code = _CODE_OPENING.match(inner)
         if code is not None and text[start - 1 : start] != "`":
             spans = endings[opening, code["name"]]
             index = bisect.bisect(spans, (end,))
             if index < len(spans):
-                span = None if code["name"] == "comment" else (end, spans[index][0])
-                template = _Template(start, spans[index][1], span)
-        yield template
-        done = template.end
+                if code["name"] != "comment":
+                    left.append(((end, spans[index][0]), "code"))
+                end = spans[index][1]
+        yield start, end
+        done = end
 
 
 def _find_code_endings(text: str) -> defaultdict[tuple[str, str], list[Span]]:
@@ -174,11 +186,11 @@ def _find_code_endings(text: str) -> defaultdict[tuple[str, str], list[Span]]:
 class _LineMasker:
     """Masks the lines of directives in a page whose templates are masked."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, left: list[tuple[Span, str]]) -> None:
         self._text = text
         self._lines = [found.span() for found in re.finditer(r"[^\n]*+\n|[^\n]++", text)]
         self._edits: list[tuple[Span, str]] = []
-        self._masked = Masked("", [], [])
+        self._masked = Masked("", [], left)
         self._opened: list[str] = []
         """Open fences with text."""
         self._fence = ""

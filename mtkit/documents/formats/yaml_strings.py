@@ -141,13 +141,8 @@ def find_strings(text: str) -> Iterator[tuple[str, ScalarToken, bool]]:
             key = getattr(event, "value", "")
         elif isinstance(event, ScalarEvent) and role in ("value", "item"):
             token = parser.scalar
-            is_its_own = token is not None and token.end_mark.index == event.end_mark.index
-            if (
-                token is not None
-                and is_its_own
-                and token.value == event.value
-                and _is_string(event)
-            ):
+            is_its_own = token and token.end_mark.index == event.end_mark.index
+            if token and is_its_own and token.value == event.value and _is_string(event):
                 yield key if roles.depth == 1 else "", token, in_flow_levels[-1]
         if is_start:
             if roles.depth > MAX_DEPTH:

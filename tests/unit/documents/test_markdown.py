@@ -305,6 +305,60 @@ def test_links_of_commonmark_are_none_of_wikis(page: str) -> None:
     assert any("[two]" in text for text in see(page))
 
 
+MDX_SIGNS = ("import A from './a'\n\n", "export const a = {}\n\n", "{/* a */}\n\n", "<Aa />\n\n")
+
+
+@pytest.mark.parametrize("sign", MDX_SIGNS)
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ("Use {props.name} now", "USE {props.name} NOW"),
+        ("Use {f({a: {b: 1}})} now", "USE {f({a: {b: 1}})} NOW"),
+        ("Use {'{'} and \\{b c\\} now", "USE {'{'} AND \\{B C\\} NOW"),
+        ("One `{` two `}` three", "ONE `{` TWO `}` THREE"),
+        (
+            "One <Comp a={b > c} title='two three' /> four",
+            "ONE <Comp a={b > c} title='TWO THREE' /> FOUR",
+        ),
+        (
+            "One <Comp {...props} title={two}>three</Comp> four",
+            "ONE <Comp {...props} title={two}>THREE</Comp> FOUR",
+        ),
+        ("One <Tabs.Item>two three</Tabs.Item>", "ONE <Tabs.Item>TWO THREE</Tabs.Item>"),
+        (
+            "<div a={b > c}>\n<p {...d}>One {e f} two</p>\n</div>",
+            "<div a={b > c}>\n<p {...d}>ONE {e f} TWO</p>\n</div>",
+        ),
+        ("# Head {#id}\n\n{a b}\none two", "# HEAD {#id}\n\n{a b}\nONE TWO"),
+    ],
+)
+def test_braces_of_mdx_stay(sign: str, page: str, expected: str) -> None:
+    assert translate(sign + page, write_capitals) == sign + expected
+    assert translate(sign + page, keep_text) == sign + page
+    pieces = r"(?<!\\)\{\.*\w.*?\}|</?[A-Z][\w.]*"
+    assert Counter(re.findall(pieces, translate(sign + page))) == Counter(
+        re.findall(pieces, sign + page)
+    )
+
+
+@pytest.mark.parametrize(
+    "page", ["```js\nimport a from 'b'\n<Aa />\n```\n\n", "A `<Aa>` b<Aa>\n\n"]
+)
+def test_braces_are_text_without_mdx(page: str) -> None:
+    assert "One {two three} four" in see(page + "One {two three} four")
+
+
+def test_templates_in_html_stay() -> None:
+    page = (
+        '<div>\nOne {{ a b }} <img alt="{{ c d }}" title="e f"> two\n</div>\n\n'
+        'A <b title="{{ g }}">h</b>\n'
+    )
+    assert sorted(see(page)) == ["A h", "One two", "e f"]
+    templates = re.findall(r"\{\{.*?\}\}", translate(page))
+    assert sorted(templates) == ["{{ a b }}", "{{ c d }}", "{{ g }}"]
+    assert see_left(page) == []
+
+
 @pytest.mark.parametrize(
     ("page", "texts", "code"),
     [
@@ -487,6 +541,8 @@ def test_large_pages_take_no_time_that_grows_with_their_square() -> None:
         "[^1]: a\n: b\n*[c]: d\n" * 5_000,
         "{% raw %}a" * 20_000,
         "[[a|b]] ![[c]] [[d|e" * 3_000,
+        "{/**/}" + "{a" * 20_000 + "{'{{'" * 5_000 + "{{a}" * 5_000,
+        "<Aa {b} c='" * 5_000,
         "---\n" + "title: {{ a\n" * 20_000 + "---\n",
         "{% raw %}a{{< endraw >}}" * 10_000 + "{% endraw %}",
     ):
