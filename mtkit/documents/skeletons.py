@@ -5,6 +5,7 @@ each text the multiset of its inline markup, which may move. Parsers are Python'
 html.parser), PyYAML, Babel and markdown-it, not mtkit's own readers.
 """
 
+import contextlib
 import io
 import json
 import re
@@ -25,7 +26,13 @@ from yaml.events import (
 
 from mtkit.documents.formats.markdown import FRONT_MATTER
 from mtkit.documents.formats.markdown_inline import AS_MARKUP, make_parser
-from mtkit.documents.formats.markdown_masks import MASK, mask_page, mask_templates
+from mtkit.documents.formats.markdown_masks import (
+    DEFINITION,
+    MASK,
+    has_mdx,
+    mask_page,
+    mask_templates,
+)
 from mtkit.documents.formats.yaml_strings import RESOLVER, NodeRoles
 from mtkit.documents.html_skeletons import (
     Skeleton,
@@ -142,16 +149,21 @@ def markdown_skeleton(text: str) -> Skeleton:
     front = FRONT_MATTER.match(text)
     start = front.end() if front else 0
     items: list[Hashable] = [text[:start]]
+    if text.startswith("---"):
+        with contextlib.suppress(UnreadableError):
+            items = [*yaml_skeleton(text[:start])]
     body = text[start:]
-    templates = MASK.finditer(mask_templates(body))
+    is_mdx = has_mdx(body)
+    templates = MASK.finditer(mask_templates(body, [], is_mdx=is_mdx))
     items.append(freeze_counts(Counter(body[slice(*each.span())] for each in templates)))
     try:
-        tokens = parser.parse(mask_page(body).text)
+        tokens = parser.parse(mask_page(body, is_mdx=is_mdx).text)
     except RecursionError as error:
         raise UnreadableError(str(error)) from error
     for token in tokens:
         if token.type == "inline":
-            items.append(_count_inline(token.children or []))
+            label = DEFINITION.match(token.content)
+            items.append((label and label.group(), _count_inline(token.children or [])))
         elif token.type == "html_block":
             items.append(tuple(html_skeleton(token.content)))
         elif token.nesting >= 0:

@@ -32,18 +32,21 @@ _RAW_TEXT = ("title", "textarea")
 _UNSEEN = frozenset(("applet", "audio", "canvas", "embed", "iframe", "script", "style", "template"))
 """Elements without visible text."""
 _CODE_ISLAND = re.compile(
-    r"<\?(?=php\b|=|\s)(?:(?!\?>).)*+(?:\?>|\Z)|<%(?:(?!%>).)*+%>"
+    r"<\?(?=php\b|=|\s)(?:(?!\?>).)*+(?:\?>|\Z)|<%(?:(?!%>).)*+%>|\{\u2e35{2,}+"
     r"|\{{2,3}[^{}]{1,500}\}{2,3}|\{%[^{}]{1,500}%\}|\{\#[^{}]{1,500}\#\}",
     re.DOTALL,
 )
-"""Code of a page's program: `<?php ... ?>`, `<%= ... %>`, `{{ a }}`, `{% if a %}`, `{# note #}`."""
+"""Code of a page's program: `<?php ... ?>`, `<%= ... %>`, `{{ a }}`, `{% if a %}`, `{# note #}`.
+
+In Markdown it is masked.
+"""
 _ODD_COMMENT = re.compile(r"<!--(?:-?>)")
 _TAG_OPENING = re.compile(r"<[A-Za-z/]")
 _UNKNOWN_SECTION = re.compile(
     r"<!\[(?!(?:cdata|rcdata|temp|ignore|include|if|else|endif)\b)", re.IGNORECASE
 )
 """Start of a section that Python's tokenizer fails at; to browsers it is a comment."""
-_PRINTS = re.compile(r"<\?=|<\?php\s++echo\b|<%[=-]|\{\#")
+_PRINTS = re.compile(r"<\?=|<\?php\s++echo\b|<%[=-]|\{(?!%)")
 """Start of code within a sentence: it prints text, or is a comment."""
 
 
@@ -58,13 +61,17 @@ def read_html(text: str, languages: LanguageCodes) -> Document:
     return document
 
 
-def read_html_part(document: Document, span: Span, languages: LanguageCodes) -> None:
+def read_html_part(
+    document: Document, span: Span, languages: LanguageCodes, masked: str = ""
+) -> None:
     """Adds the units and edits of a part of a document that is HTML.
+
+    `masked` is its text if templates in it are masked.
 
     Raises:
         MtkitError: As `read_html`; nothing has been added.
     """
-    reader = _Reader(document.text, span, languages)
+    reader = _Reader(document.text, span, languages, masked)
     reader.read()
     document.units += [*reader.units, *make_units(reader.parts, HTML_TEXT)]
     document.edits += reader.edits
@@ -110,7 +117,7 @@ _ENDED_BY: dict[str, tuple[Sequence[str], Sequence[str]]] = {
 class _Reader(HTMLParser):
     """Collects tokens with their positions; a token ends where the next begins."""
 
-    def __init__(self, text: str, span: Span, languages: LanguageCodes) -> None:
+    def __init__(self, text: str, span: Span, languages: LanguageCodes, masked: str) -> None:
         super().__init__(convert_charrefs=False)
         self.units: list[Unit] = []
         self.edits: list[Edit] = []
@@ -123,7 +130,8 @@ class _Reader(HTMLParser):
         self._tokens: list[tuple[str, int, str]] = []
         self._frames = [_Frame("", self._start, ("", ""))]
         """The page, and open elements that start or end an untranslated part."""
-        self._masked = mask_code(text[slice(*span)])
+        self._given = masked or text[slice(*span)]
+        self._masked = mask_code(self._given)
 
     def read(self) -> None:
         self.feed(self._masked)
@@ -221,7 +229,7 @@ class _Reader(HTMLParser):
             if self._masked[first:last] == self._text[slice(*span)]:
                 attributes[key] = (span, value)
             elif key in TEXT_ATTRIBUTES:
-                raw = _CODE_ISLAND.sub("", self._text[slice(*span)])
+                raw = _CODE_ISLAND.sub("", self._given[first:last])
                 self.skipped.append((span[0], raw, "next to program code", key))
         return attributes
 

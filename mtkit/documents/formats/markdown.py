@@ -6,6 +6,8 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
+import yaml
+
 from mtkit.documents.document import (
     Document,
     EscapedText,
@@ -20,6 +22,7 @@ from mtkit.documents.document import (
 from mtkit.documents.escaped_text import read_escaped_text, split_at_matches
 from mtkit.documents.formats.html import read_html_part
 from mtkit.documents.formats.html_elements import (
+    Attributes,
     find_reason_to_leave,
     is_inline,
     is_void,
@@ -29,13 +32,21 @@ from mtkit.documents.formats.html_elements import (
     rewrite_languages,
 )
 from mtkit.documents.formats.markdown_inline import InlineMark, MarkdownParser, describe_mark
-from mtkit.documents.formats.markdown_masks import BlockLocator, MarkdownBlock, mask_page
+from mtkit.documents.formats.markdown_masks import (
+    MASK,
+    SIMPLE,
+    BlockLocator,
+    MarkdownBlock,
+    has_mdx,
+    mask_page,
+)
 from mtkit.documents.formats.markdown_writing import (
     MarkdownWriter,
     choose_escapes,
     make_title_escapes,
     read_escaped,
 )
+from mtkit.documents.formats.yaml_strings import add_string, find_strings
 from mtkit.documents.units import MarkupPart, make_units, protect
 from mtkit.errors import MtkitError
 
@@ -43,6 +54,8 @@ FRONT_MATTER = re.compile(
     r"\A(---|\+\+\+)[ \t]*+\r?\n"
     r"(?:(?!\1|\.\.\.)[^\n]*+\n)*+(?:\1|\.\.\.)[ \t]*+(?:\r?\n|\Z)"
 )
+_FRONT_TEXT = re.compile(r"(?m)^(?:title|description|summary)[ \t]*+[:=][ \t]*+([^\r\n]++)")
+"""A text of front matter that isn't valid YAML."""
 _ADDRESS = re.compile(r"(?:https?://|www\.)(?:[.,;:!?*_~()\[\]]*+[^\s<>\"'`.,;:!?*_~()\[\]]++)++")
 _TITLE = re.compile(
     r"""\s(?:"((?:[^"\\]|\\.)*+)"|'((?:[^'\\]|\\.)*+)'|\(((?:[^()\\]|\\.)*+)\))\s*+\)\Z""",
@@ -61,23 +74,26 @@ def read_markdown(text: str, languages: LanguageCodes) -> Document:
     document = Document(text)
     front = FRONT_MATTER.match(text)
     start = front.end() if front else 0
-    masked = mask_page(text[start:])
+    _read_front_matter(document, text[:start], languages)
+    is_mdx = has_mdx(text[start:])
+    masked = mask_page(text[start:], is_mdx=is_mdx)
     for first, last in masked.titles:
         raw = text[start + first : start + last]
         node = Node("text", start + first, start + last, spelled=as_written(raw))
         document.units.append(Unit((node,), node.start, node.end, _TITLE_ESCAPES))
-    for first, last in masked.left:
-        document.skip(start + first, text[start + first : start + last], "in a directive")
-    parser = MarkdownParser()
+    for (first, last), reason in masked.left:
+        document.skip(start + first, text[start + first : start + last], reason)
+    parser = MarkdownParser(is_mdx=is_mdx)
     blocks = parser.read_blocks(masked.text)
-    locator = BlockLocator(text, text[:start] + masked.text, start)
+    page = text[:start] + masked.text
+    locator = BlockLocator(text, page, start)
     num_quotes = 0
     for index, token in enumerate(blocks):
         if token.type in ("blockquote_open", "blockquote_close"):
             num_quotes += token.nesting
         elif token.type == "html_block":
             span = locator.locate_lines(token)
-            _read_html(document, span, languages, is_quoted=num_quotes > 0)
+            _read_html(document, span, languages, page, is_quoted=num_quotes > 0)
         elif token.type in ("code_block", "fence"):
             document.skip(locator.locate_lines(token)[0], token.content, "code")
         elif token.type == "inline":
@@ -92,10 +108,28 @@ def read_markdown(text: str, languages: LanguageCodes) -> Document:
     return document
 
 
+def _read_front_matter(document: Document, front: str, languages: LanguageCodes) -> None:
+    """Adds the title, the description and the summary of YAML; those with markup stay."""
+    try:
+        found = list(find_strings(front)) if front.startswith("---") else None
+    except (yaml.YAMLError, MtkitError, RecursionError, ValueError):
+        found = None
+    if found is None:
+        for text in _FRONT_TEXT.finditer(front):
+            document.skip(text.start(1), text[1], "in front matter")
+        return
+    for key, token, in_flow in found:
+        if key in ("title", "description", "summary"):
+            if SIMPLE.fullmatch(token.value):
+                add_string(document, token, languages, in_flow=in_flow)
+            else:
+                document.skip(token.start_mark.index, token.value, "in front matter")
+
+
 def _read_html(
-    document: Document, span: Span, languages: LanguageCodes, *, is_quoted: bool
+    document: Document, span: Span, languages: LanguageCodes, page: str, *, is_quoted: bool
 ) -> None:
-    """Adds the units of an HTML block, if it is complete enough."""
+    """Adds the units of an HTML block of a masked page, if it is complete enough."""
     start, end = span
     if is_quoted:
         # With several lines there are quote signs inside the text.
@@ -106,7 +140,7 @@ def _read_html(
             document.skip(start, visible, "in unsupported elements", "html in a quote")
             return
     try:
-        read_html_part(document, (start, end), languages)
+        read_html_part(document, (start, end), languages, page[start:end])
     except MtkitError:
         # A page may contain half a tag, or an unclosed comment: it stays.
         visible = _read_visible_text(document.text[start:end])
@@ -252,7 +286,7 @@ class _BlockReader:
     def _read_tag(self, mark: InlineMark, end: int, writer: MarkdownWriter) -> int:
         """Adds an HTML tag, or the whole element if it stays, and returns its end in the block."""
         first, last = self._block.locate_span(mark.start, mark.end)
-        attributes = read_attributes(self._text, first, last)
+        attributes = self._read_attributes(mark)
         is_opening = mark.name[0] not in "/!"
         if is_opening:
             self._document.edits += rewrite_languages(self._text, attributes, self._languages)
@@ -278,6 +312,15 @@ class _BlockReader:
         if is_opening or self._parts[-1].kind == "void":
             writer.note(first, describe_mark(mark))
         return mark.end
+
+    def _read_attributes(self, mark: InlineMark) -> Attributes:
+        """Returns a tag's attributes without those that contain templates, which stay."""
+        raw = self._block.masked[mark.start : mark.end]
+        return {
+            key: (self._block.locate_span(start + mark.start, end + mark.start), value)
+            for key, ((start, end), value) in read_attributes(raw, 0, len(raw)).items()
+            if not MASK.search(raw, start, end)
+        }
 
     def _add_image(self, mark: InlineMark) -> None:
         """Adds an image's description, unless it contains links, images or HTML."""
@@ -316,7 +359,7 @@ class _BlockReader:
                 visible = _read_code(self._block.content[mark.start : mark.end])
                 return protect(span, visible)
             case "address":
-                visible = self._block.content[mark.start + 1 : mark.end - 1]
+                visible = self._block.content[mark.start : mark.end].strip("<>[]").partition("|")[0]
                 return protect(span, visible)
             case "html" if is_inline(name) and not is_void(name):
                 return MarkupPart("close" if mark.name != name else "open", *span, f"<{name}>")

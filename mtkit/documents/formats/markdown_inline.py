@@ -11,22 +11,35 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from markdown_it import MarkdownIt, rules_inline
+from markdown_it.common.utils import normalizeReference
 from markdown_it.rules_block import StateBlock, reference
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token as BlockToken
 
-from mtkit.documents.formats.markdown_masks import MASK, mask_page, mask_templates
+from mtkit.documents.formats.markdown_masks import (
+    DEFINITION,
+    MASK,
+    mask_page,
+    mask_templates,
+)
 from mtkit.errors import fail_at
 
 _EXTRA = re.compile(
     r"\[\^[^\[\]\s]++\]"  # a footnote
+    # A wiki's link. A text after the bar that looks like a target is one, as on GitHub.
+    r"|\[\[(?P<target>[^\[\]|\n]++)(?:\|(?:[^\s\[\]|]*?[-_/.#][^\s\[\]|]*+"
+    r"|(?P<label>[^\[\]|\n]++)))?\]\](?![(\[])"
+    r"|!\[\[[^\[\]\n]++\]\](?![(\[])"
     r"|\{[#.:][^{}\n]*+\}"  # attributes: {#name .class}
     rf"|{MASK.pattern}"
     rf"|<(?:{MASK.pattern}[^<>{{\s]*+)++>"  # an address of a template
+    # A tag with templates, or of a component's part.
+    rf"|(?P<tag><(?=/?[A-Z]\w*+\.|[^<>{{]*+{MASK.pattern})/?[A-Za-z][\w.-]*+"
+    rf"(?:[\s/](?:[^<>{{}}\"']++|\"[^\"<]*+\"|'[^'<]*+'|{MASK.pattern})*+)?+>)"
     r"|(?<![\w:]):(?:[+-]1|(?=[\w+-]*[a-z])[a-z0-9_+-]{2,40}):(?![\w:])"  # an emoji by its name
 )
 _EXTRA_AT_START = re.compile(
-    r"\[\^[^\[\]\s]++\]:\s*+"  # the text of a footnote
+    rf"{DEFINITION.pattern}\s*+"
     r"|\[[ xX]\]\s++"  # a task
     r"|\[![A-Za-z]++\][-+]?\s*+"  # a note, warning or the like
 )
@@ -72,13 +85,16 @@ def make_parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"maxNesting": 1_000})
     parser.enable(["table", "strikethrough"])
     parser.block.ruler.at("reference", read_reference)
+    ended = ["paragraph", "reference", "blockquote"]
+    parser.block.ruler.before("reference", "definition", _ends_paragraph, {"alt": ended})
     return parser
 
 
 class MarkdownParser:
     """Reads one document; knows the names of its links."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_mdx: bool) -> None:
+        self._is_mdx = is_mdx
         self._parser = make_parser()
         self._parser.core.ruler.enableOnly(["normalize", "block"])
         self._parser.inline.ruler2.enableOnly(["balance_pairs", "strikethrough", "emphasis"])
@@ -136,12 +152,12 @@ class MarkdownParser:
         `setext` or `cell`, or `image` for its description.
         """
         if kind == "image":
-            text = mask_templates(text)
+            text = mask_templates(text, [], is_mdx=self._is_mdx)
             whole = f"![{text}](x)"
             marks = self.read_inline(whole)
             is_one = len(marks) == 1 and marks[0][:3] == (0, len(whole), "image")
             return self.describe(text) if is_one else None
-        block = mask_page(_WRITTEN[kind](text)).text
+        block = mask_page(_WRITTEN[kind](text), is_mdx=self._is_mdx).text
         try:
             tokens = self._parser.parse(block, dict(self._env))
         except RecursionError:
@@ -205,23 +221,51 @@ AS_MARKUP = {"em": "em", "strong": "strong", "del": "s", "br": "break"}
 
 
 def _read_extra(state: StateInline, silent: bool) -> bool:
-    """Reads markup beyond CommonMark: footnotes, tasks, attributes, templates, emoji."""
-    if state.src[state.pos] not in "[{<:":
+    """Reads markup beyond CommonMark: footnotes, tasks, attributes, templates, wikis, emoji."""
+    if state.src[state.pos] not in "[{<:*!":
         return False
     found = _EXTRA_AT_START.match(state.src) if state.pos == 0 else None
     found = found or _EXTRA.match(state.src, state.pos, state.posMax)
-    if found is None:
+    target = found.groupdict().get("target") if found else None
+    is_link = target and normalizeReference(target) in state.env.get("references", {})
+    if found is None or is_link:
         return False
     if not silent:
-        state.push("extra", "", 0)
+        _push_extra(state, found, target)
     state.pos = found.end()
     return True
+
+
+def _push_extra(state: StateInline, found: re.Match[str], target: str | None) -> None:
+    """Adds the tokens of markup beyond CommonMark."""
+    start, end = found.span()
+    if found.groupdict().get("tag"):
+        state.push("html_inline", "", 0).meta["mark"] = _mark_tag(state, start, end)
+        return
+    if target is None or not found["label"]:
+        kind: MarkKind = "void" if target is None else "address"
+        state.push("extra", "", 0).meta["mark"] = InlineMark(start, end, kind)
+        return
+    maximum, label = state.posMax, found.span("label")
+    opening = InlineMark(start, label[0], "open", f"link [[{target}")
+    state.push("wiki_open", "", 1).meta["mark"] = opening
+    state.pos, state.posMax = label
+    state.md.inline.tokenize(state)
+    closing = InlineMark(label[1], end, "close", opening.name)
+    state.push("wiki_close", "", -1).meta["mark"] = closing
+    state.posMax = maximum
 
 
 def read_reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """Reads a link's target, but not a footnote, which is text."""
     position = state.bMarks[start] + state.tShift[start]
     return not state.src.startswith("[^", position) and reference(state, start, end, silent)
+
+
+def _ends_paragraph(state: StateBlock, start: int, _end: int, silent: bool) -> bool:
+    """Ends a paragraph before a definition, which is a paragraph itself."""
+    position = state.bMarks[start] + state.tShift[start]
+    return silent and DEFINITION.match(state.src, position) is not None
 
 
 _RULES: dict[str, Callable[[StateInline, bool], bool]] = {
@@ -264,13 +308,15 @@ def _make_mark(name: str, state: StateInline, start: int, first: int) -> InlineM
         case "autolink":
             mark = InlineMark(start, end, "address", state.src[start + 1 : end - 1])
         case "html_inline":
-            tag = re.match(r"</?[A-Za-z][^\s/>]*", state.src[start:end])
-            mark = InlineMark(start, end, "html", tag.group()[1:].lower() if tag else "!")
-        case "extra":
-            mark = InlineMark(start, end, "void")
+            mark = _mark_tag(state, start, end)
         case _:
             pass
     return mark
+
+
+def _mark_tag(state: StateInline, start: int, end: int) -> InlineMark:
+    tag = re.match(r"</?[A-Za-z][^\s/>]*", state.src[start:end])
+    return InlineMark(start, end, "html", tag.group()[1:].lower() if tag else "!")
 
 
 def _complete_mark(mark: InlineMark, content: str, *, has_title: bool) -> InlineMark:

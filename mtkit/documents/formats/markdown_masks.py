@@ -11,6 +11,7 @@ since only its prefix was removed.
 
 import bisect
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
@@ -25,12 +26,25 @@ MASK = re.compile(rf"\{{{_FILL}++")
 _MASKED_LINE = re.compile(rf"[ \t{{{_FILL}]*+")
 """A completely masked line."""
 
-_OPENING = re.compile(r"(?<!\\)(?:\\\\)*+(\{\{<|\{\{%|\{\{|\{%|\{/\*|\{#(?=\s))|\\(?=\{)")
+_TEMPLATE = r"\{\{<|\{\{%|\{\{|\{%|\{/\*|\{#(?=\s)"
+_OPENING = re.compile(rf"(?<!\\)(?:\\\\)*+({_TEMPLATE})|\\(?=\{{)")
+_BRACES = r"\{(?:[^{}`'\"\r\n]++|['\"](?:[{}]++['\"])?+|INNER)*+\}"
+_EXPRESSION = _BRACES.replace("INNER", _BRACES.replace("INNER", _BRACES.replace("|INNER", "")))
+"""Code of MDX in braces, with up to two levels of braces in it."""
+_MDX_OPENING = re.compile(rf"(?<!\\)(?:\\\\)*+(\{{/\*|{_EXPRESSION}|{_TEMPLATE})|\\(?=\{{)")
+_MDX_SIGN = re.compile(r"\{/\*|(?<![\w`<])<[A-Z][A-Z0-9]*[a-z][\w.]*+(?=[\s/>]|\Z)")
+"""A comment or a component of MDX."""
 _CLOSING = {"{{<": ">}}", "{{%": "%}}", "{{": "}}", "{%": "%}", "{/*": "*/}", "{#": "#}"}
 _MAX_TEMPLATE = 2_000
+_CODE_NAME = r"(?P<name>code|codeblock|comment|highlight|katex|math|mermaid|plantuml|raw|verbatim)"
+_CODE_OPENING = re.compile(rf"-?\s*+{_CODE_NAME}(?![\w-])")
+_CODE_CLOSING = re.compile(
+    rf"(?P<opening>\{{%|\{{\{{[<%])-?\s*+(?:end|/)\s*+{_CODE_NAME}\s*+-?[%>]\}}{{1,2}}+"
+)
+"""A template that ends code of Jekyll, Hexo, Hugo or Twig."""
 _BLANK_LINE = re.compile(r"\n[ \t]*+\r?\n")
 
-_LINE = re.compile(r"[^\r\n]++")
+_LINE = re.compile(r"\S[^\r\n]*+")
 _INDENT = r"[ \t>]*+(?:(?:[-+*]|\d{1,9}[.)])[ \t]++)?+"
 _DIRECTIVE = re.compile(
     _INDENT + r"(?P<rest>(?::{3,}+|/{3,}+)(?P<title>.*+)"
@@ -52,13 +66,18 @@ _WITH_TEXT = re.compile(
 )
 """Directives of MyST whose fences contain text."""
 _FOOTNOTE = re.compile(r" {0,3}\[\^[^\[\]\s]++\]:")
+DEFINITION = re.compile(r"(?:\[\^[^\[\]\s]++|\*\[[^\[\]\r\n]++)\]:")
+"""Start of a footnote's text, or of an abbreviation's."""
+_DESCRIPTION = re.compile(r"[ \t>]*+(?P<sign>:)[ \t]++\S")
+"""Start of a definition list's definition."""
 _OPTION = re.compile(_INDENT + r"(?P<rest>:[\w-]++:.*+)")
 _MODULE = re.compile(
     r"import\s++(?:[\w*{][^'\"]*?\sfrom\s++)?['\"][^'\"]++['\"];?\s*+\Z"
     r"|export\s++(?:default|const|let|var|function|async|class)\b.*[=({]"
     r"|export\s++(?:\*|\{).*\sfrom\s"
 )
-_SIMPLE = re.compile(r"[^\\`*_\[\]{}<>&]*+")
+SIMPLE = re.compile(r"[^\\`*_\[\]{}<>&]*+")
+"""A title without markup."""
 _LINE_END = re.compile(r"\r\n|\n|\r")
 BlockKind = Literal["paragraph", "heading", "setext", "cell"]
 
@@ -68,27 +87,38 @@ class Masked(NamedTuple):
 
     Attributes:
         titles: Spans of directives' plain titles.
-        left: Spans of directives' text that stays.
+        left: Spans of text that stays, each with the reason.
     """
 
     text: str
     titles: list[Span]
-    left: list[Span]
+    left: list[tuple[Span, str]]
 
 
-def mask_templates(text: str) -> str:
-    """Returns a text with its templates and comments masked."""
-    if "{" not in text:
-        return text
-    templates = _find_templates(text)
+def has_mdx(text: str) -> bool:
+    """Checks that a page has imports, exports, comments or components of MDX outside of code."""
+    fence = ""
+    for line in text.splitlines():
+        if found := _FENCE.fullmatch(line):
+            is_end = fence != "" and _closes(found, fence)
+            fence = "" if is_end else fence or found["fence"]
+        elif not fence and (_MODULE.match(line) or _MDX_SIGN.search(line)):
+            return True
+    return False
+
+
+def mask_templates(text: str, left: list[tuple[Span, str]], *, is_mdx: bool) -> str:
+    """Returns a text with its templates and comments masked; adds the code between them."""
+    templates = _find_templates(text, left, is_mdx=is_mdx)
     return replace_spans(
         text, (((start, end), _LINE.sub(_fill, text[start:end])) for start, end in templates)
     )
 
 
-def mask_page(text: str) -> Masked:
+def mask_page(text: str, *, is_mdx: bool) -> Masked:
     """Returns a page with everything masked that isn't Markdown."""
-    return _LineMasker(mask_templates(text)).mask()
+    left: list[tuple[Span, str]] = []
+    return _LineMasker(mask_templates(text, left, is_mdx=is_mdx), left).mask()
 
 
 def _fill(found: re.Match[str]) -> str:
@@ -99,16 +129,24 @@ def _cover(length: int) -> str:
     return "{" + _FILL * (length - 1) if length else ""
 
 
-def _find_templates(text: str) -> Iterator[Span]:
-    """Yields the spans of templates."""
+def _find_templates(text: str, left: list[tuple[Span, str]], *, is_mdx: bool) -> Iterator[Span]:
+    """Yields the spans of templates, together with the code between them."""
+    if "{" not in text:
+        return
     done = 0
+    endings = _find_code_endings(text)
     closing = dict.fromkeys(_CLOSING, -1)
     """For each opening sign, the next closing one found so far."""
-    while found := _OPENING.search(text, done):
+    pattern = _MDX_OPENING if is_mdx else _OPENING
+    while found := pattern.search(text, done):
         start, opening = found.start(1), found.group(1)
         if opening is None:
             # After a backslash it is text.
             done = found.end() + 1
+            continue
+        if opening not in _CLOSING:
+            done = found.end()
+            yield start, done
             continue
         done = start + 1
         first = start + len(opening)
@@ -125,18 +163,34 @@ def _find_templates(text: str) -> Iterator[Span]:
             continue
         end += len(_CLOSING[opening])
         end += inner.startswith("{") and text.startswith("}", end)
+        code = _CODE_OPENING.match(inner)
+        if code is not None and text[start - 1 : start] != "`":
+            spans = endings[opening, code["name"]]
+            index = bisect.bisect(spans, (end,))
+            if index < len(spans):
+                if code["name"] != "comment":
+                    left.append(((end, spans[index][0]), "code"))
+                end = spans[index][1]
         yield start, end
         done = end
+
+
+def _find_code_endings(text: str) -> defaultdict[tuple[str, str], list[Span]]:
+    """Returns the spans of templates that end code, by the opening sign and the name."""
+    endings: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
+    for found in _CODE_CLOSING.finditer(text):
+        endings[found["opening"], found["name"]].append(found.span())
+    return endings
 
 
 class _LineMasker:
     """Masks the lines of directives in a page whose templates are masked."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, left: list[tuple[Span, str]]) -> None:
         self._text = text
         self._lines = [found.span() for found in re.finditer(r"[^\n]*+\n|[^\n]++", text)]
         self._edits: list[tuple[Span, str]] = []
-        self._masked = Masked("", [], [])
+        self._masked = Masked("", [], left)
         self._opened: list[str] = []
         """Open fences with text."""
         self._fence = ""
@@ -215,13 +269,18 @@ class _LineMasker:
             skipped = words.end() if words else 0
             self._note_title(start + found.start("title") + skipped, title[skipped:])
             return True
+        if description := _DESCRIPTION.match(line):
+            # It contains blocks like a list item.
+            sign = start + description.start("sign")
+            self._edits.append(((sign, sign + 1), "-"))
+            return False
         found = _ADMONITION.match(line)
         if found is not None and self._is_indented(number, found.start("rest")):
             # Its text is indented like a list item's.
             self._cover(start + found.start("rest"), start + len(line), "-   ")
             for group in ("title", "tab"):
                 title = found[group]
-                if title and _SIMPLE.fullmatch(title):
+                if title and SIMPLE.fullmatch(title):
                     span = (start + found.start(group), start + found.end(group))
                     self._masked.titles.append(span)
                 elif title:
@@ -230,7 +289,7 @@ class _LineMasker:
 
     def _note_title(self, start: int, title: str) -> None:
         if title.strip():
-            self._masked.left.append((start, start + len(title)))
+            self._masked.left.append(((start, start + len(title)), "in a directive"))
 
     def _is_indented(self, number: int, indent: int) -> bool:
         """Checks that the next line with text is indented four characters more."""

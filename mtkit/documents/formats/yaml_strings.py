@@ -75,9 +75,8 @@ def read_yaml(text: str, languages: LanguageCodes) -> Document:
     """
     document = Document(text, are_program_strings=True)
     try:
-        for event, token, in_flow in _find_values(text):
-            if token is not None and token.value == event.value and _is_string(event):
-                _add_string(document, token, languages, in_flow=in_flow)
+        for _, token, in_flow in find_strings(text):
+            add_string(document, token, languages, in_flow=in_flow)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}: " if mark else ""
@@ -132,12 +131,16 @@ class _Parser(yaml.SafeLoader):  # type: ignore[misc]
         return token
 
 
-def _find_values(text: str) -> Iterator[tuple[ScalarEvent, ScalarToken | None, bool]]:
-    """Yields scalars that are values or items, and whether each is in brackets."""
+def find_strings(text: str) -> Iterator[tuple[str, ScalarToken, bool]]:
+    """Yields strings that are values or items, and whether each is in brackets.
+
+    Before each is its key if it is a value of the outermost mapping, else nothing.
+    """
     # Events come as the text is read, so that the depth is known before all of it is.
     roles = NodeRoles()
     in_flow_levels: list[bool] = [False]
     parser = _Parser(text)
+    key = ""
     while parser.check_event():
         event = parser.get_event()
         is_start = isinstance(event, MappingStartEvent | SequenceStartEvent)
@@ -148,10 +151,13 @@ def _find_values(text: str) -> Iterator[tuple[ScalarEvent, ScalarToken | None, b
         if not is_start and not isinstance(event, ScalarEvent | AliasEvent):
             continue
         role = roles.add(event)
-        if isinstance(event, ScalarEvent) and role in ("value", "item"):
+        if role == "key" and roles.depth == 1:
+            key = getattr(event, "value", "")
+        elif isinstance(event, ScalarEvent) and role in ("value", "item"):
             token = parser.scalar
-            is_its_own = token is not None and token.end_mark.index == event.end_mark.index
-            yield event, token if is_its_own else None, in_flow_levels[-1]
+            is_its_own = token and token.end_mark.index == event.end_mark.index
+            if token and is_its_own and token.value == event.value and _is_string(event):
+                yield key if roles.depth == 1 else "", token, in_flow_levels[-1]
         if is_start:
             if roles.depth > MAX_DEPTH:
                 raise MtkitError(f"more than {MAX_DEPTH:,} values inside one another")
@@ -169,9 +175,10 @@ def _names_text(plain: str) -> bool:
     return bool(RESOLVER.resolve(yaml.ScalarNode, plain, (True, False)) == _STRING)
 
 
-def _add_string(
+def add_string(
     document: Document, token: ScalarToken, languages: LanguageCodes, *, in_flow: bool
 ) -> None:
+    """Adds the units of a string."""
     start, end = token.start_mark.index, token.end_mark.index
     text = document.text
 

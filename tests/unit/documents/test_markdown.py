@@ -10,11 +10,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
+import yaml
 from lxml import html as lxml_html
 from markdown_it import MarkdownIt
 
 from mtkit.documents.document import LanguageCodes, TranslatedText
 from mtkit.documents.formats.markdown import read_markdown
+from mtkit.documents.skeletons import markdown_skeleton
 from mtkit.documents.translate_file import translate_content, translate_markup
 from mtkit.errors import MtkitError
 
@@ -99,6 +101,11 @@ def test_texts_are_blocks_descriptions_and_titles() -> None:
         ("one two\\\n*three*", "<em>THREE</em> TWO ONE<br>"),
         ("- [x] do this\n1. then that", "- [x] THIS DO\n1. THAT THEN"),
         # As in GitHub, Pandoc and Python-Markdown: paragraphs of a footnote are indented.
+        # As in cmark-gfm and markdown-it-footnote: a footnote's text ends a paragraph.
+        ("[^1]: one two\n[^b]: three four\n", "[^1]: TWO ONE\n[^b]: FOUR THREE\n"),
+        ("one two\n[^1]: three four", "TWO ONE\n[^1]: FOUR THREE"),
+        ("> one two\n[^1]: three four", "> TWO ONE\n[^1]: FOUR THREE"),
+        ("- one two\n[^1]: three four", "- TWO ONE\n[^1]: FOUR THREE"),
         (
             "[^1]: one two\n\n    three *four*\n\n        co de\n\nfive six\n\n    co de",
             "[^1]: TWO ONE\n\n    *FOUR* THREE\n\n        co de\n\nSIX FIVE\n\n    co de",
@@ -110,13 +117,47 @@ def test_tags_go_with_their_words(page: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        # As markdown-it-deflist, PHP Markdown Extra and kramdown read them.
+        (
+            "One two\n:   three *four*\n    five\n: six seven\n",
+            "TWO ONE\n:   FIVE *FOUR*\n    THREE\n: SEVEN SIX\n",
+        ),
+        (
+            "One two\n\n:   three four\n\n    five six\n\n        code\n\n    - seven eight\n",
+            "TWO ONE\n\n:   FOUR THREE\n\n    SIX FIVE\n\n        code\n\n    - EIGHT SEVEN\n",
+        ),
+        ("> One two\n> : three four", "> TWO ONE\n> : FOUR THREE"),
+        # Abbreviations, as in kramdown and Python-Markdown.
+        ("*[a b]: one two\n*[CSS]: three *four*", "*[a b]: TWO ONE\n*[CSS]: *FOUR* THREE"),
+        ("One two\n*[CSS]: three four", "TWO ONE\n*[CSS]: FOUR THREE"),
+    ],
+)
+def test_each_definition_is_a_text(page: str, expected: str) -> None:
+    assert translate(page) == expected
+    assert translate(page, keep_text) == page
+
+
+@pytest.mark.parametrize("marker", ["[^1]: ", "[^2]: ", "*[CSS]: "])
+def test_the_skeleton_has_definitions_in_order(marker: str) -> None:
+    page = "One [^1] [^2]\n\n[^1]: two\n[^2]: three\n*[CSS]: four\n"
+    wanted = markdown_skeleton(page)
+    assert wanted == markdown_skeleton(page.replace("two", "zwei"))
+    assert wanted != markdown_skeleton(page.replace(marker, ""))
+    assert wanted != markdown_skeleton(page.replace(marker, "[^3]: "))
+
+
+@pytest.mark.parametrize(
     ("page", "answer", "expected"),
     [
         ("One text", "1. foo", "1\\. foo"),
+        ("One text", ": foo", "\\: foo"),
         ("One text", "- foo", "\\- foo"),
         ("One text", "# foo", "\\# foo"),
         ("One text", "a *b* c_d <b> [e](f)", None),
         ("One text", "a `b` &amp; \\ ~~x~~", None),
+        ("One text", "a [[b]] ![[c]] [[d|e]]", None),
         ("One text", "[a]: /b", None),
         ("# One text", "C #", "# C \\#"),
         ("|One text|x|\n|--|--|\n", "a | b", "|a \\| b|a \\| b|\n|--|--|\n"),
@@ -235,6 +276,129 @@ def test_templates_are_addresses_or_stand_alone(page: str, expected: str | None)
 
 
 @pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        # As in Obsidian and Foam.
+        ("See [[one two]] now", "NOW [[one two]] SEE"),
+        ("See [[one#two|three *four*]] now", "NOW [[one#two|*FOUR* THREE]] SEE"),
+        ("![[two three.png|100]] one four", "![[two three.png|100]] FOUR ONE"),
+        ("|a b [[one\\|two three]]|c|\n|-|-|\n", "|[[one\\|THREE TWO]] B A|C|\n|-|-|\n"),
+        ("[[one|two three]]\n\n[[four five]]", "[[one|THREE TWO]]\n\n[[four five]]"),
+        # On GitHub and GitLab the target is last.
+        ("See [[One two|one-two]] now", "NOW [[One two|one-two]] SEE"),
+        ("Run `[[one two]]` now", "NOW `[[one two]]` RUN"),
+    ],
+)
+def test_links_of_wikis_keep_their_targets(page: str, expected: str) -> None:
+    assert translate(page) == expected
+    assert translate(page, keep_text) == page
+
+
+@pytest.mark.parametrize(
+    "page", ["One [[two]] three\n\n[two]: /a\n", "One [[two]](a) three", "One ![[two]](a) three"]
+)
+def test_links_of_commonmark_are_none_of_wikis(page: str) -> None:
+    assert visible(translate(page, write_capitals)) == visible(page)
+    assert re.findall(r"href=|src=", render(page)) == re.findall(
+        r"href=|src=", render(translate(page, write_capitals))
+    )
+    assert any("[two]" in text for text in see(page))
+
+
+MDX_SIGNS = ("import A from './a'\n\n", "export const a = {}\n\n", "{/* a */}\n\n", "<Aa />\n\n")
+
+
+@pytest.mark.parametrize("sign", MDX_SIGNS)
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ("Use {props.name} now", "USE {props.name} NOW"),
+        ("Use {f({a: {b: 1}})} now", "USE {f({a: {b: 1}})} NOW"),
+        ("Use {'{'} and \\{b c\\} now", "USE {'{'} AND \\{B C\\} NOW"),
+        ("One `{` two `}` three", "ONE `{` TWO `}` THREE"),
+        (
+            "One <Comp a={b > c} title='two three' /> four",
+            "ONE <Comp a={b > c} title='TWO THREE' /> FOUR",
+        ),
+        (
+            "One <Comp {...props} title={two}>three</Comp> four",
+            "ONE <Comp {...props} title={two}>THREE</Comp> FOUR",
+        ),
+        ("One <Tabs.Item>two three</Tabs.Item>", "ONE <Tabs.Item>TWO THREE</Tabs.Item>"),
+        (
+            "<div a={b > c}>\n<p {...d}>One {e f} two</p>\n</div>",
+            "<div a={b > c}>\n<p {...d}>ONE {e f} TWO</p>\n</div>",
+        ),
+        ("# Head {#id}\n\n{a b}\none two", "# HEAD {#id}\n\n{a b}\nONE TWO"),
+    ],
+)
+def test_braces_of_mdx_stay(sign: str, page: str, expected: str) -> None:
+    assert translate(sign + page, write_capitals) == sign + expected
+    assert translate(sign + page, keep_text) == sign + page
+    pieces = r"(?<!\\)\{\.*\w.*?\}|</?[A-Z][\w.]*"
+    assert Counter(re.findall(pieces, translate(sign + page))) == Counter(
+        re.findall(pieces, sign + page)
+    )
+
+
+@pytest.mark.parametrize(
+    "page", ["```js\nimport a from 'b'\n<Aa />\n```\n\n", "A `<Aa>` b<Aa>\n\n"]
+)
+def test_braces_are_text_without_mdx(page: str) -> None:
+    assert "One {two three} four" in see(page + "One {two three} four")
+
+
+def test_templates_in_html_stay() -> None:
+    page = (
+        '<div>\nOne {{ a b }} <img alt="{{ c d }}" title="e f"> two\n</div>\n\n'
+        'A <b title="{{ g }}">h</b>\n'
+    )
+    assert sorted(see(page)) == ["A h", "One {{ a b }} two", "e f"]
+    templates = re.findall(r"\{\{.*?\}\}", translate(page))
+    assert sorted(templates) == ["{{ a b }}", "{{ c d }}", "{{ g }}"]
+    assert see_left(page) == []
+
+
+@pytest.mark.parametrize(
+    ("page", "texts", "code"),
+    [
+        # As the documentation of Jekyll, Hexo, Hugo, Liquid and Twig writes code.
+        (
+            "One\n{% highlight ruby %}\nputs hello\n\n    if x\n# y\n{% endhighlight %}\ntwo",
+            ["One", "two"],
+            ["puts hello if x # y"],
+        ),
+        (
+            '{{< highlight go "linenos=table" >}}\nmain() {}\n\n- x\n{{< /highlight >}}\n\nEnd',
+            ["End"],
+            ["main() {} - x"],
+        ),
+        ("{{% highlight go %}}\na b\n{{% /highlight %}}{{ c }}\nEnd", ["End"], ["a b"]),
+        (
+            "- one\n\n  {%- codeblock lang:js -%}\n  a b\n\n  c d\n  {%- endcodeblock -%}\n\n  two",
+            ["one", "two"],
+            ["a b c d"],
+        ),
+        ("Use {% raw %}{{ a b }}{% endraw %} here", ["Use here"], ["{{ a b }}"]),
+        ("{% verbatim %}\na b\n{% endverbatim %}", [], ["a b"]),
+        ("{% mermaid %}a{% endmermaid %}\n\n{{< katex >}}b{{< /katex >}}", [], ["a", "b"]),
+        ("One {% comment %}two\n\nthree{% endcomment %} four", ["One", "four"], []),
+        ("One {% raw %} two\n\n{% highlight x %}\nthree", ["One {{ a b }} two", "three"], []),
+        ("A `{% raw %}` or `{% endraw %}`", ["A {% raw %} or {% endraw %}"], []),
+        ("{{ code }} one {% codes %} two {% endcode %}", ["one two"], []),
+    ],
+)  # fmt: skip
+def test_code_between_templates_stays(page: str, texts: list[str], code: list[str]) -> None:
+    assert see(page) == texts
+    assert see_left(page) == [(each, "code") for each in code]
+    if code:
+        changed = sum(
+            one != other for one, other in zip(page, translate(page, write_capitals), strict=True)
+        )
+        assert changed == sum(map(str.islower, "".join(texts)))
+
+
+@pytest.mark.parametrize(
     ("page", "texts"),
     [
         (":::tip My title\nThe dog.\n:::\n\n:::note\n\nA cat.\n\n:::", ["The dog.", "A cat."]),
@@ -313,6 +477,47 @@ def test_what_stays_is_told() -> None:
         assert skipped.text.split(maxsplit=1)[0] in page[skipped.start :][:30]
 
 
+FRONT = """---
+layout: some page
+title: Some page  # comment
+"description": "It's *bold*"
+params: {title: inner title}
+summary: >-
+  Two lines
+  of it
+list:
+  - title: not this
+---
+"""
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_front_matter_has_a_title_a_description_and_a_summary(ends: str) -> None:
+    page = f"{FRONT}\nSome text\n".replace("\n", ends)
+    assert see(page) == ["Some page", "Two lines of it", "Some text"]
+    assert see_left(page) == [("It's *bold*", "in front matter")]
+    answers = ['"A: #1\\" - it\'s', "C: d # e", "F"]
+    translated = translate(page, lambda texts: [TranslatedText(each) for each in answers])
+    front = yaml.safe_load(translated.split("---")[1])
+    wanted = yaml.safe_load(FRONT.split("---")[1])
+    assert front == wanted | {"title": answers[0], "summary": answers[1]}
+    assert "# comment" in translated
+
+
+@pytest.mark.parametrize(
+    ("front", "left"),
+    [
+        ("---\ntitle: {{ page.title }} here\n---\n", ["{{ page.title }} here"]),
+        ('+++\ntitle = "Some page"\nweight = 2\n+++\n', ['"Some page"']),
+        ("---\ntitle: 'open\nsummary: text\n---\n", ["'open", "text"]),
+        ("---\ntitle: 2024\ntags: [title]\n---\n", []),
+    ],
+)
+def test_front_matter_that_stays_is_told(front: str, left: list[str]) -> None:
+    assert translate(f"{front}\nSome text\n") == f"{front}\nTEXT SOME\n"
+    assert see_left(front) == [(each, "in front matter") for each in left]
+
+
 def test_a_control_character_becomes_a_replacement_character() -> None:
     # CommonMark reads a null character as U+FFFD, however it is written.
     page = "Read *the book* now"
@@ -333,6 +538,13 @@ def test_large_pages_take_no_time_that_grows_with_their_square() -> None:
         "\\" * 20_000 + "{{ a }}",
         "import a" + " from" * 10_000 + "\n\n!!! " + "a " * 20_000,
         "|a" * 2_000 + "\n" + "|-" * 2_000 + "\n",
+        "[^1]: a\n: b\n*[c]: d\n" * 5_000,
+        "{% raw %}a" * 20_000,
+        "[[a|b]] ![[c]] [[d|e" * 3_000,
+        "{/**/}" + "{a" * 20_000 + "{'{{'" * 5_000 + "{{a}" * 5_000,
+        "<Aa {b} c='" * 5_000,
+        "---\n" + "title: {{ a\n" * 20_000 + "---\n",
+        "{% raw %}a{{< endraw >}}" * 10_000 + "{% endraw %}",
     ):
         read_markdown(page, LANGUAGES)
     assert time.process_time() - begin < 30
