@@ -109,6 +109,7 @@ def make_marian(
     folder: Path,
     *,
     has_own_vocabularies: bool = False,
+    kind: str = "unigram",
     seed: int = 1,
     generation: dict[str, Any] | None = None,
     **keys: Any,
@@ -118,14 +119,15 @@ def make_marian(
     Args:
         folder: Where to.
         has_own_vocabularies: Whether source and target have a list of pieces each.
+        kind: Of the SentencePiece models: `unigram` or `bpe`.
         seed: Of the weights.
         generation: Keys of generation_config.json.
         keys: Keys of the config beside those of a small network.
     """
     folder.mkdir(parents=True)
     spms = [
-        train_sentencepiece(folder / "source.spm", ENGLISH),
-        train_sentencepiece(folder / "target.spm", GERMAN),
+        train_sentencepiece(folder / "source.spm", ENGLISH, kind=kind),
+        train_sentencepiece(folder / "target.spm", GERMAN, kind=kind),
     ]
     pieces = [
         [*dict.fromkeys(("</s>", "<unk>", *list_pieces(path))), *TAGS, "<pad>"] for path in spms

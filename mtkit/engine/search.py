@@ -172,7 +172,8 @@ def search(
             strict=True,
         )
     )
-    return [[next(outputs) for _ in range(count)] for count in counts.tolist()]
+    of_sentences = [[next(outputs) for _ in range(count)] for count in counts.tolist()]
+    return [each[: settings.n_best] for each in of_sentences]
 
 
 def score(
@@ -336,7 +337,7 @@ def _describe_settings(settings: Inference, max_repeated: int | None) -> SearchS
     sampling, penalty = settings.sampling, settings.length_penalty
     return SearchSettings(
         beam_size=settings.beam_size,
-        num_outputs=settings.n_best,
+        num_outputs=settings.num_kept,
         stop_margin=settings.stop_margin,
         min_length=settings.min_length,
         no_repeat_ngram=settings.no_repeat_ngram or 0,

@@ -1,5 +1,6 @@
 """Entry point of `mtkit import`: writes a public translator or metric as a model folder."""
 
+import shlex
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -35,7 +36,7 @@ _MAX_CONFIG_BYTES = 1 << 20
 _KINDS = ("marian", "m2m_100", "pegasus")
 
 
-def import_model(source: str, output: Path, *, encoder: str = "") -> None:
+def import_model(source: str, output: Path, *, encoder: str = "", shows_use: bool = True) -> None:
     """Writes a public translator, or a COMET metric, as a model folder.
 
     `source` is a folder in transformers' or unbabel-comet's form, or `OWNER/NAME` on the Hugging
@@ -62,7 +63,9 @@ def import_model(source: str, output: Path, *, encoder: str = "") -> None:
     )
     tell_licence(licence)
     chosen = _choose_options(languages)
-    say(f"wrote {output}; next: mtkit translate --model {output}{chosen} < input.txt")
+    if shows_use:
+        name = shlex.quote(str(output))
+        say(f"wrote {output}; next: mtkit translate --model {name}{chosen} < input.txt")
 
 
 def _import_comet(folder: SourceFolder, output: Path, encoder: str) -> None:
@@ -158,7 +161,7 @@ def import_trimmed(source: str, output: Path, texts: Sequence[Path]) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     whole = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
     try:
-        import_model(source, whole)
+        import_model(source, whole, shows_use=False)
         _trim(whole, output, texts)
     finally:
         shutil.rmtree(whole, ignore_errors=True)

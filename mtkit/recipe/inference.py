@@ -212,7 +212,8 @@ class Inference(Section):
     stop_margin: CountFromZero = 5
     """A line's beam search ends when no unfinished hypothesis could beat the finished ones within
     this many more tokens, even if each of those had probability 1. With a number as large as the
-    maximum output length the search is exact."""
+    maximum output length the search is exact; with 0 as many outputs as beams must have ended, as
+    with `early_stopping = false` in transformers."""
     min_length: Annotated[int, Field(ge=0, le=100_000)] = 0
     """Minimum output length in tokens, `</s>` not counted."""
     no_repeat_ngram: Count | None = None
@@ -265,6 +266,12 @@ class Inference(Section):
         if self.rerank is not None and self.rerank.folders:
             changes["rerank"] = None
         return self.model_copy(update=changes)
+
+    @property
+    def num_kept(self) -> int:
+        """Finished hypotheses that a line's beam search keeps, which decide when it ends."""
+        keeps_all = self.stop_margin == 0 and self.sampling is None
+        return self.beam_size if keeps_all else self.n_best
 
     @property
     def num_candidates(self) -> int:

@@ -162,6 +162,8 @@ def reorder_model(
         if one.type not in (_Piece.CONTROL, _Piece.UNKNOWN) and one.piece not in SPECIAL_PIECES
     }
     lacks = _Piece.UNUSED if writes else _Piece.CONTROL
+    # BPE merges the piece with the best score first, even an unused one.
+    lowest = min((one.score for one in known.values()), default=0.0) - 1.0
     arranged: list[Any] = []
     for token, piece in enumerate(pieces):
         if token == UNK:
@@ -171,7 +173,7 @@ def reorder_model(
         elif piece in known:
             arranged.append(known[piece])
         else:
-            arranged.append(_Piece(piece=piece, score=0.0, type=lacks))
+            arranged.append(_Piece(piece=piece, score=lowest, type=lacks))
     spec = proto.trainer_spec
     spec.pad_id, spec.unk_id, spec.bos_id, spec.eos_id = PAD, UNK, BOS, EOS
     spec.pad_piece, spec.unk_piece, spec.bos_piece, spec.eos_piece = SPECIAL_PIECES

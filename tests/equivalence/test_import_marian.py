@@ -44,6 +44,7 @@ _NASTY = [
 ]
 _KINDS: dict[str, dict[str, Any]] = {
     "one vocabulary": {},
+    "bpe": {"kind": "bpe"},
     "two vocabularies": {"has_own_vocabularies": True},
     "untied": {"has_own_vocabularies": True, "tie_word_embeddings": False},
     "relu, unscaled": {"activation_function": "relu", "scale_embedding": False},

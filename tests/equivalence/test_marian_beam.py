@@ -22,16 +22,19 @@ _NEAR_TIE = 1e-4
         *(pytest.param(b, a, marks=pytest.mark.patient) for b in (2, 7) for a in (0.0, 1.0)),
     ],
 )
-@pytest.mark.parametrize(("stop_margin", "early_stopping"), [(1000, "never"), (0, False)])
+@pytest.mark.parametrize(
+    ("stop_margin", "early_stopping", "is_alone"),
+    [(1000, "never", False), (0, False, False), (0, False, True)],
+)
 def test_finds_the_n_best_that_transformers_finds(
-    marian_twin, beam_size, alpha, stop_margin, early_stopping
+    marian_twin, beam_size, alpha, stop_margin, early_stopping, is_alone
 ):
     model = half_trained_model("post")
     twin = marian_twin(model, pad_id=PAD, bos_id=BOS, eos_id=EOS)
     sources = draw_sources(random.Random(11), _NUM_SENTENCES)
     settings = Inference(
         beam_size=beam_size,
-        n_best=beam_size,
+        n_best=1 if is_alone else beam_size,
         length_penalty=LengthPenalty(kind="power", alpha=alpha),
         max_extra_tokens=8,
         stop_margin=stop_margin,
@@ -44,7 +47,7 @@ def test_finds_the_n_best_that_transformers_finds(
             input_ids=torch.tensor([source]),
             attention_mask=torch.ones(1, len(source), dtype=torch.int64),
             num_beams=beam_size,
-            num_return_sequences=beam_size,
+            num_return_sequences=settings.n_best,
             do_sample=False,
             early_stopping=early_stopping,
             length_penalty=alpha,

@@ -87,11 +87,11 @@ def run_search(
         return greedy_search(
             model, limits, settings.length_penalty, rules, max_repeated=max_repeated
         )
-    return beam_search(
+    found = beam_search(
         model,
         limits,
         beam_size=settings.beam_size,
-        n_best=settings.n_best,
+        n_best=settings.num_kept,
         penalty=settings.length_penalty,
         coverage=settings.coverage_penalty,
         stop_margin=settings.stop_margin,
@@ -99,6 +99,7 @@ def run_search(
         required=required,
         max_repeated=max_repeated,
     )
+    return [each[: settings.n_best] for each in found]
 
 
 class TorchEngine:

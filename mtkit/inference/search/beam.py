@@ -9,12 +9,12 @@ influence on what stays alive until then.
 
 A sentence ends when its pool is full and no live hypothesis would beat the worst in it by ending
 within the next `stop_margin` tokens, each of them certain. A log-probability only falls as the
-output grows, and for alpha >= 0 the penalty only rises, so the score is at most
-log_probability / penalty(length + stop_margin). With the length limit as margin this is exact, and
-with the `power` penalty it is the rule of transformers' `early_stopping="never"`. A margin of 0 is
-its `early_stopping=False`. A longer output can overtake one that has ended, so a beam of 1 is
-greedy search only for alpha = 0. At the length limit the first `beam` candidates enter the pool on
-equal terms, ended or not.
+output grows, and for alpha >= 0 the penalty only rises, so the score is at most log_probability /
+penalty(length + stop_margin). With the length limit as margin this is exact, and with the `power`
+penalty it is the rule of transformers' `early_stopping="never"`. A margin of 0 with a pool of
+`beam` is its `early_stopping=False`. A longer output can overtake one that has ended, so a beam of
+1 is greedy search only for alpha = 0. At the length limit the first `beam` candidates enter the
+pool on equal terms, ended or not.
 
 If an output must contain phrases, constraints.py decides which candidates come first.
 

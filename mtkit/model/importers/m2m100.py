@@ -14,7 +14,13 @@ from typing import Any
 
 from mtkit.errors import MtkitError, shorten
 from mtkit.model.config import ModelConfig
-from mtkit.model.importers.marian import MAX_VOCABULARY_BYTES, check_whole, read_ids
+from mtkit.model.importers.marian import (
+    MAX_VOCABULARY_BYTES,
+    check_added,
+    check_whole,
+    read_added,
+    read_ids,
+)
 from mtkit.model.importers.source_folder import SourceFolder, building_tokenizer, read_network
 from mtkit.model.importers.translator_folder import ForeignTranslator, Generation
 from mtkit.model.translator_config import M2M100Config
@@ -89,6 +95,7 @@ def read_m2m100(folder: SourceFolder, content: dict[str, object]) -> ForeignTran
     is_m2m100 = named == "M2M100Tokenizer" or folder.find(_VOCABULARY) is not None
     spm, ids, languages = (_read_m2m100 if is_m2m100 else _read_nllb)(folder, theirs, settings)
     special = _find_special(folder, ids, theirs)
+    check_added(folder, settings, {*list_ordinary_pieces(spm), *languages.values(), _MASK})
     place: SourcePlace = "behind" if settings.get("legacy_behaviour") else "before"
     with building_tokenizer(folder):
         arranged = arrange_pieces(ids, theirs.vocab_size, special, models=[spm])
@@ -105,7 +112,7 @@ def read_m2m100(folder: SourceFolder, content: dict[str, object]) -> ForeignTran
     hidden = generation.find_hidden((theirs.pad_token_id, theirs.decoder_start_token_id))
     config = ModelConfig(
         recipe=folder.name,
-        source_language=SEVERAL,
+        source_language=_find_source(generation, settings, languages),
         target_language=_find_target(generation, ids, languages),
         source_vocab_size=len(arranged.pieces),
         target_vocab_size=len(arranged.pieces),
@@ -137,7 +144,7 @@ def _read_m2m100(
     # The settings list ids of added languages; the others follow the pieces.
     added = {
         piece: row
-        for piece, row in _read_added(folder, settings).items()
+        for piece, row in read_added(folder, settings).items()
         if _OF_M2M100.fullmatch(piece)
     }
     first = len(ids)
@@ -172,7 +179,7 @@ def _read_nllb(
         ids = _SPECIAL_IDS | {
             piece: len(_SPECIAL_IDS) + index for index, piece in enumerate(ordinary)
         }
-    added = _read_added(folder, settings)
+    added = read_added(folder, settings)
     listed = _list_special(folder, settings)
     if not any(map(_OF_NLLB.fullmatch, (*ids, *added))):
         codes = [piece for piece in listed if _OF_NLLB.fullmatch(piece)] or NLLB
@@ -233,17 +240,6 @@ def _make_model(folder: SourceFolder, content: Mapping[str, Any]) -> bytes:
         raise MtkitError(f"{folder.origin}/{_FAST}: damaged: {error}") from error
 
 
-def _read_added(folder: SourceFolder, settings: dict[str, object]) -> dict[str, int]:
-    """Returns the ids of added pieces, if files have them."""
-    ids = folder.read_json("added_tokens.json", max_bytes=_MAX_CONFIG_BYTES).copy()
-    decoder = settings.get("added_tokens_decoder")
-    for row, token in (decoder if isinstance(decoder, dict) else {}).items():
-        piece = token.get("content") if isinstance(token, dict) else None
-        if isinstance(piece, str) and row.isdecimal() and len(row) < 10:
-            ids[piece] = int(row)
-    return check_whole(ids, f"{folder.origin}/{_SETTINGS}")
-
-
 def _list_special(folder: SourceFolder, settings: dict[str, object]) -> list[str]:
     """Returns the additional special pieces in files, in their order."""
     found = folder.read_json(_SPECIAL_MAP, max_bytes=_MAX_CONFIG_BYTES)
@@ -273,6 +269,15 @@ def _find_special(
             )
     start = theirs.decoder_start_token_id
     return SpecialRows(pad=ids["<pad>"], unk=ids["<unk>"], start=start, eos=ids["</s>"])
+
+
+def _find_source(
+    generation: Generation, settings: Mapping[str, object], languages: Mapping[str, str]
+) -> str:
+    """Returns the default language of sources, which a model with a default target may have."""
+    code = str(settings.get("src_lang"))
+    has_default = generation.forced_bos_token_id is not None and code in languages
+    return code if has_default else SEVERAL
 
 
 def _find_target(

@@ -7,7 +7,7 @@ vocabularies have the ids.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from mtkit.errors import MtkitError, shorten
 from mtkit.model.config import ModelConfig
@@ -53,6 +53,12 @@ def read_marian(folder: SourceFolder, content: dict[str, object]) -> ForeignTran
         tokenizer = SubwordTokenizer(*models, tags=sorted(tags), looks_up_unknown=True)
         _ = tokenizer.source_vocabulary, tokenizer.target_vocabulary
     generation = Generation.read(folder, content)
+    if generation.forced_bos_token_id is not None:
+        raise MtkitError(
+            f"{generation.origin}: forced_bos_token_id = {generation.forced_bos_token_id}, which "
+            "mtkit supports only for M2M100 and NLLB",
+            "remove it to use the model without it",
+        )
     hidden = generation.find_hidden((target.rows[PAD], theirs.pad_token_id, theirs.start))
     source_language, target_language = _find_languages(folder, settings)
     config = ModelConfig(
@@ -91,6 +97,7 @@ def _read_vocabularies(
     """Returns both sides' pieces, and the tags that may precede a source."""
     ids = _rename_own(read_ids(folder, "vocab.json", theirs.vocab_size))
     tags = {piece for piece in ids if TAG.fullmatch(piece)}
+    check_added(folder, settings, ids)
     special = _find_special(folder, ids, theirs)
     if theirs.share_encoder_decoder_embeddings and not settings.get("separate_vocabs"):
         both = arrange_pieces(ids, theirs.vocab_size, special, models=spms)
@@ -125,6 +132,36 @@ def _find_special(folder: SourceFolder, ids: dict[str, int], theirs: BiasedConfi
         )
     pad = ids.get("<pad>", theirs.pad_token_id)
     return SpecialRows(pad=pad, unk=ids["<unk>"], start=theirs.start, eos=ids["</s>"])
+
+
+def read_added(folder: SourceFolder, settings: Mapping[str, object]) -> dict[str, int]:
+    """Returns the ids of the pieces that were added to a tokenizer, if files have them."""
+    ids = folder.read_json("added_tokens.json", max_bytes=_MAX_CONFIG_BYTES).copy()
+    decoder = settings.get("added_tokens_decoder")
+    for row, token in (decoder if isinstance(decoder, dict) else {}).items():
+        piece = token.get("content") if isinstance(token, dict) else None
+        if isinstance(piece, str) and row.isdecimal() and len(row) < 10:
+            ids[piece] = int(row)
+    return check_whole(ids, f"{folder.origin}/tokenizer_config.json")
+
+
+def check_added(
+    folder: SourceFolder, settings: Mapping[str, object], known: Container[str]
+) -> None:
+    """Checks that no ordinary words were added to a tokenizer: mtkit would segment them."""
+    own = (*SPECIAL_PIECES, UNUSED_PIECE)
+    words = [
+        piece
+        for piece in read_added(folder, settings)
+        if piece not in known and piece not in own and not piece.startswith("madeupword")
+    ]
+    if words:
+        names = ", ".join(shorten(word, 20) for word in words[:3])
+        raise MtkitError(
+            f"{folder.origin}: its tokenizer has added tokens ({names}), which mtkit would read as "
+            "several",
+            "import the model that it was made of, and train it with tokenizer.user_symbols",
+        )
 
 
 def check_whole(ids: Mapping[str, object], origin: str) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
@@ -52,6 +52,8 @@ class Generation(BaseModel):
     length_penalty: float = Field(1.0, ge=0.0, le=10.0)
     max_length: int = Field(20, ge=2)
     min_length: int = Field(0, ge=0)
+    max_new_tokens: int | None = Field(None, ge=1)
+    min_new_tokens: int | None = Field(None, ge=0)
     no_repeat_ngram_size: int = Field(0, ge=0)
     renormalize_logits: bool = False
     bad_words_ids: list[list[int]] | None = None
@@ -62,6 +64,10 @@ class Generation(BaseModel):
     repetition_penalty: float = 1.0
     encoder_no_repeat_ngram_size: int = 0
     diversity_penalty: float = 0.0
+    suppress_tokens: list[int] | None = None
+    begin_suppress_tokens: list[int] | None = None
+    sequence_bias: Any = None
+    exponential_decay_length_penalty: Any = None
 
     @classmethod
     def read(cls, folder: SourceFolder, config: dict[str, object]) -> Self:
@@ -72,6 +78,14 @@ class Generation(BaseModel):
         with reporting_faults(origin):
             read = cls.model_validate({**told, "origin": origin})
         read._check_search()
+        for key in ("decoder_start_token_id", "eos_token_id", "pad_token_id"):
+            value = told.get(key)
+            if value is not None and value not in (config.get(key, value), [config.get(key)]):
+                raise MtkitError(
+                    f"{origin}: {key} = {shorten(str(value), 40)}, but config.json has "
+                    f"{config[key]}",
+                    "mtkit needs the same id in both files",
+                )
         return read
 
     def _check_search(self) -> None:
@@ -81,13 +95,18 @@ class Generation(BaseModel):
             "repetition_penalty": 1.0,
             "encoder_no_repeat_ngram_size": 0,
             "diversity_penalty": 0.0,
+            **dict.fromkeys(("suppress_tokens", "begin_suppress_tokens", "sequence_bias")),
+            "exponential_decay_length_penalty": None,
         }
         for key, value in wanted.items():
-            if getattr(self, key) != value:
+            found = getattr(self, key)
+            if found != value and (value is not None or found):
                 raise MtkitError(
-                    f"{self.origin}: {key} = {getattr(self, key)}, which mtkit's search "
+                    f"{self.origin}: {key} = {shorten(str(found), 40)}, which mtkit's search "
                     "doesn't support",
-                    f"set it to {str(value).lower()} to use the model without it",
+                    "remove it to use the model without it"
+                    if value is None
+                    else f"set it to {str(value).lower()} to use the model without it",
                 )
 
     def find_hidden(self, never_written: tuple[int, ...]) -> tuple[int, ...]:
@@ -109,15 +128,14 @@ class Generation(BaseModel):
 
     def to_settings(self, max_positions: int) -> Inference:
         """Returns the decoding defaults of a model folder; `max_positions` limits the source."""
-        # Their maximum counts the decoder's first input.
-        max_tokens = min(self.max_length - 1, 100_000)
+        # Their minimum and maximum length count the decoder's first input.
+        max_tokens = min(self.max_new_tokens or self.max_length - 1, 100_000)
+        min_length = max(0, self.min_length - 1)
         return Inference(
             beam_size=self.num_beams,
             length_penalty=LengthPenalty(kind="power", alpha=self.length_penalty),
-            # transformers counts the decoder's first input.
-            min_length=max(0, self.min_length - 1),
+            min_length=min_length if self.min_new_tokens is None else self.min_new_tokens,
             no_repeat_ngram=self.no_repeat_ngram_size or None,
-            # transformers stops at as many outputs as beams; mtkit still checks live hypotheses.
             stop_margin=max_tokens if self.early_stopping == "never" else 0,
             max_output_tokens=max_tokens,
             max_extra_tokens=min(max_tokens, 10_000),
@@ -275,6 +293,11 @@ def _convert(translator: ForeignTranslator, weights: ForeignWeights) -> dict[str
                 bias = weights.read(OUTPUT_BIAS)[0, rows].to(torch.float32)
             bias[translator.hidden] = HIDDEN_BIAS
             found[name] = bias
+        if not found[name].isfinite().all():
+            raise MtkitError(
+                f"{weights.origin}: NaN or infinite values in the weights of {name}",
+                "copy the complete folder again from where it came from",
+            )
         # A view would keep the whole file in memory.
         found[name] = found[name].clone() if found[name]._is_view() else found[name]
     return found

@@ -163,6 +163,18 @@ def _claim_a_lot(folder: Path) -> None:
     (folder / "model.safetensors").write_bytes(content)
 
 
+def _add_token(folder: Path) -> None:
+    """As a tokenizer's `add_tokens` and `save_pretrained`."""
+    (folder / "added_tokens.json").write_text('{"WINDOW": 300}', "utf-8")
+
+
+def _poison(folder: Path) -> None:
+    def change(found: dict[str, torch.Tensor]) -> None:
+        found["model.encoder.layers.0.fc1.weight"][3, 5] = torch.nan
+
+    edit_weights(folder, change)
+
+
 def _link_out(folder: Path) -> None:
     (folder / "vocab.json").rename(folder.parent / "elsewhere.json")
     (folder / "vocab.json").symlink_to(folder.parent / "elsewhere.json")
@@ -200,6 +212,13 @@ def _point_index_out(folder: Path) -> None:
         (_generation(do_sample=True), "do_sample = True"),
         (_generation(bad_words_ids=[[5, 6]]), "bad_words_ids has [5, 6]"),
         (_generation(num_beams=0), "num_beams"),
+        (_generation(forced_bos_token_id=5), "forced_bos_token_id = 5"),
+        (_generation(suppress_tokens=[3]), "suppress_tokens = [3]"),
+        (_generation(sequence_bias=[[[3], 1.0]]), "sequence_bias = [[[3], 1.0]]"),
+        (_generation(decoder_start_token_id=0), "decoder_start_token_id = 0, but config.json"),
+        (_generation(eos_token_id=[0, 5]), "eos_token_id = [0, 5], but config.json has 0"),
+        (_add_token, "added tokens (WINDOW)"),
+        (_poison, "NaN or infinite values in the weights of encoder.layers.0"),
         (_remove("source.spm"), "no source.spm"),
         (_write("source.spm", b""), "tokenizer"),
         (_write("source.spm", b"\x80" * 50), "tokenizer"),
@@ -228,6 +247,14 @@ def test_what_is_wrong_is_said(folder, tmp_path, monkeypatch, damage, message):
     assert len(found.value.message) < 1_000
     assert not (tmp_path / "imported").exists()
     assert not (tmp_path / "exploded").exists()
+
+
+def test_lengths_of_new_tokens_come_first(folder, tmp_path):
+    # transformers' max_length counts the decoder's first input, max_new_tokens doesn't.
+    edit_json(folder / "generation_config.json", max_length=20, max_new_tokens=40, min_new_tokens=3)
+    import_model(str(folder), tmp_path / "imported")
+    settings = load_model_folder(tmp_path / "imported").settings
+    assert (settings.max_output_tokens, settings.min_length) == (40, 3)
 
 
 def test_other_matrices_than_the_config_says(folder, tmp_path):
