@@ -179,13 +179,13 @@ def find_language(code: str, codes: Sequence[str]) -> str:
         return spelled[_spell(code)]
     language, script = _parse(code)
     alike = [each for each in codes if _CODE.fullmatch(each) and _parse(each)[0] == language]
-    usual = _find_script(language)
     wanted = find_script(code)
-    fitting = [each for each in alike if (_parse(each)[1] or usual) == wanted]
+    fitting = [each for each in alike if find_script(each) == wanted]
     if not fitting and not script and len(alike) == 1:
         return alike[0]
     same = [each for each in fitting if find_main_code(each) == find_main_code(code)]
-    return (same or fitting or [""])[0]
+    spelled_alike = [each for each in same or fitting if bool(_parse(each)[1]) == bool(script)]
+    return (spelled_alike or same or fitting or [""])[0]
 
 
 def name_languages(codes: Sequence[str]) -> dict[str, str]:

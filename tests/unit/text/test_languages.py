@@ -54,6 +54,20 @@ def test_codes_of_m2m100(code, expected):
     assert find_language(code, M2M100) == expected
 
 
+@pytest.mark.parametrize(
+    ("code", "codes", "expected"),
+    [
+        # Tags of OPUS-MT.
+        ("zh-Hans", ["cmn", "cmn_Hans", "cmn_Hant"], "cmn_Hans"),
+        ("zh-Hant", ["cmn", "cmn_Hans", "cmn_Hant"], "cmn_Hant"),
+        ("zh", ["cmn_Hans", "cmn", "cmn_Hant"], "cmn"),
+        ("zh", ["zh-TW", "cmn_Hans"], "cmn_Hans"),
+    ],
+)
+def test_a_code_has_a_script_if_it_is_asked_for(code: str, codes: list[str], expected: str) -> None:
+    assert find_language(code, codes) == expected
+
+
 def test_the_lists_are_those_of_transformers():
     assert list(M2M100) == tokenization_m2m_100.FAIRSEQ_LANGUAGE_CODES["m2m100"]
     assert list(WMT21) == tokenization_m2m_100.FAIRSEQ_LANGUAGE_CODES["wmt21"]
