@@ -3,12 +3,12 @@
 import sys
 from collections.abc import Sequence
 
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, shorten, suggest
 from mtkit.inference.engines.engine import EncodedSource, Engine
 from mtkit.inference.line import Line, TextModel
 from mtkit.inference.paragraphs import cut_line
 from mtkit.inference.request import LineError, LineWarning
-from mtkit.text.languages import LanguageTokens
+from mtkit.text.languages import LanguageTokens, is_language_tag
 from mtkit.text.words import Span
 
 _MAX_GIVEN_TOKENS = 4_096
@@ -122,8 +122,13 @@ class LineEncoder:
                     text=text[start:end],
                 )
             )
+        tag = next(iter(text.split(maxsplit=1)), "")
+        if self._tokenizer.tags and is_language_tag(tag):
+            which = f"{shorten(tag, 40)}{suggest(tag, self._tokenizer.tags)}"
+            fault = f"the model has no tag {which}, so it is translated as text"
+            line.warnings = [LineWarning("unknown tag", fault, line.number)]
         if len(parts) > 1:
-            line.warnings = [
+            line.warnings += [
                 _warn_too_long(
                     line,
                     f"{num_tokens:,} tokens, more than {limit:,} (inference.max_source_tokens): "

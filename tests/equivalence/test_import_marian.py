@@ -10,6 +10,7 @@ import sentencepiece
 import torch
 
 from mtkit.inference.engines.torch_engine import TorchEngine
+from mtkit.inference.translator import Translator
 from mtkit.model.folder import load_model_folder
 from mtkit.network import PaddedLayout
 from mtkit.pipeline.import_model import import_model
@@ -223,3 +224,14 @@ def test_a_piece_that_the_list_lacks_is_unknown(make, tmp_path):
     assert cut_model.encode_target([line])[0].count(UNK) == ours.count(UNK)
     cut_model.save(tmp_path / "cut")
     assert SubwordTokenizer.load(tmp_path / "cut").encode_target([line])[0].count(UNK) > 0
+
+
+def test_a_mistyped_tag_is_reported(pair):
+    _, folder = pair
+    lines = [">>deu<< A dog runs.", ">>dea<< A dog runs.", "A >>dea<< dog runs."]
+    found = Translator(folder).search(lines, warns=False)
+    [warning] = [each for one in found for each in one.warnings if each.kind == "unknown tag"]
+    assert (warning.fault, warning.line) == (
+        "the model has no tag >>dea<< (did you mean '>>deu<<'?), so it is translated as text",
+        2,
+    )

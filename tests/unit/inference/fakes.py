@@ -17,6 +17,8 @@ class CharacterTokenizer:
     `<tag>` may stand before a source, and NUL is dropped.
     """
 
+    tags = ("<tag>",)
+
     def encode_source(self, lines: Sequence[str]) -> list[list[int]]:
         return self.encode_target(lines)
 
