@@ -247,6 +247,7 @@ def test_a_large_language_model_is_asked_once_for_each_line(project: Path, tmp_p
     (tmp_path / "text.en").write_text("".join(f"{line}\n" for line in lines))
     recipe = RECIPE.replace('target = "text.de"', 'source = "text.en"')
     recipe = recipe.replace('translated_by = "reverse"', 'translated_by = "llm.toml"')
+    recipe = recipe.replace("synthesis = { beam_size = 1 }\n", "")
     (tmp_path / "mtkit.toml").write_text(recipe)
     typed = ["--set", "data.train.1.translated_by=llm.toml"]
     with serve_llm(Fault("missing-line", 0.2), Fault("busy", 0.2)) as stub:
