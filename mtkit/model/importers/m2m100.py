@@ -21,7 +21,12 @@ from mtkit.model.importers.marian import (
     read_added,
     read_ids,
 )
-from mtkit.model.importers.source_folder import SourceFolder, building_tokenizer, read_network
+from mtkit.model.importers.source_folder import (
+    SourceFolder,
+    building_tokenizer,
+    read_network,
+    read_sentencepiece,
+)
 from mtkit.model.importers.translator_folder import ForeignTranslator, Generation
 from mtkit.model.translator_config import M2M100Config
 from mtkit.text.arrange_pieces import (
@@ -33,7 +38,6 @@ from mtkit.text.arrange_pieces import (
     reorder_model,
 )
 from mtkit.text.languages import SEVERAL, ModelLanguages, SourcePlace
-from mtkit.text.sentencepiece_segmenter import read_model
 from mtkit.text.tokenizer import SubwordTokenizer
 
 _M2M100 = """
@@ -132,7 +136,7 @@ def read_m2m100(folder: SourceFolder, content: dict[str, object]) -> ForeignTran
 def _read_m2m100(
     folder: SourceFolder, theirs: M2M100Config, settings: dict[str, object]
 ) -> _TokenizerParts:
-    spm = read_model(folder.need(_SPM))
+    spm = read_sentencepiece(folder.need(_SPM))
     ids = read_ids(folder, _VOCABULARY, theirs.vocab_size)
     named = settings.get("language_codes", "m2m100")
     codes = {"m2m100": M2M100, "wmt21": WMT21}.get(str(named))
@@ -168,7 +172,7 @@ def _read_nllb(
     path = folder.find(_SPM)
     if path is None and not fast:
         folder.need(_SPM, f"an NLLB-200 folder needs {_SPM} or {_FAST}")
-    spm = read_model(path) if path is not None else b""
+    spm = read_sentencepiece(path) if path is not None else b""
     if fast:
         ids = _read_fast(folder, fast)
         if not spm:

@@ -11,7 +11,12 @@ from collections.abc import Container, Mapping
 
 from mtkit.errors import MtkitError, shorten
 from mtkit.model.config import ModelConfig
-from mtkit.model.importers.source_folder import SourceFolder, building_tokenizer, read_network
+from mtkit.model.importers.source_folder import (
+    SourceFolder,
+    building_tokenizer,
+    read_network,
+    read_sentencepiece,
+)
 from mtkit.model.importers.translator_folder import ForeignTranslator, Generation
 from mtkit.model.translator_config import BiasedConfig, MarianConfig, PegasusConfig
 from mtkit.text.arrange_pieces import (
@@ -22,7 +27,6 @@ from mtkit.text.arrange_pieces import (
     reorder_model,
 )
 from mtkit.text.languages import UNDETERMINED
-from mtkit.text.sentencepiece_segmenter import read_model
 from mtkit.text.token_ids import BOS, PAD, SPECIAL_PIECES
 from mtkit.text.tokenizer import SubwordTokenizer
 
@@ -43,7 +47,7 @@ def read_marian(folder: SourceFolder, content: dict[str, object]) -> ForeignTran
     if isinstance(theirs, PegasusConfig):
         _check_written_by_mtkit(folder, settings)
     paths = [folder.need(name) for name in ("source.spm", "target.spm")]
-    spms = [read_model(path) for path in paths]
+    spms = [read_sentencepiece(path) for path in paths]
     source, target, tags = _read_vocabularies(folder, theirs, settings, spms)
     with building_tokenizer(folder):
         models = [

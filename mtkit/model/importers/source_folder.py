@@ -15,6 +15,8 @@ from mtkit.errors import MtkitError, shorten, suggest
 from mtkit.files import check_file, describe_fault, read_json
 from mtkit.model.translator_config import TranslatorConfig
 from mtkit.recipe.model import Model
+from mtkit.text.arrange_pieces import read_proto
+from mtkit.text.sentencepiece_segmenter import read_model
 
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 FILES = (
@@ -184,6 +186,16 @@ def read_network(
         ) from error
     except ValueError as error:
         raise MtkitError(f"{origin}: mtkit doesn't support this network: {error}") from error
+
+
+def read_sentencepiece(path: Path) -> bytes:
+    """Returns a serialised SentencePiece model; a damaged one is named."""
+    model = read_model(path)
+    try:
+        read_proto(model)
+    except MtkitError as error:
+        raise MtkitError(f"{path}: {error.message}", error.hint) from error
+    return model
 
 
 @contextmanager

@@ -222,7 +222,7 @@ def _point_index_out(folder: Path) -> None:
         (_remove("source.spm"), "no source.spm"),
         (_write("source.spm", b""), "tokenizer"),
         (_write("source.spm", b"\x80" * 50), "tokenizer"),
-        (_truncate("source.spm", 0.5), "tokenizer"),
+        (_truncate("source.spm", 0.5), "source.spm: damaged tokenizer"),
         (_remove("vocab.json"), "no vocab.json"),
         (_write("vocab.json", b'{"a": "b"}'), "expected a whole number"),
         (_write("vocab.json", b'{"</s>": 0, "<unk>": 99999}'), "has id 99999"),
