@@ -142,6 +142,7 @@ def _translate_message(
     fuzzy = Edit(message.start, message.start, f"#, fuzzy{line_end}")
     is_fuzzy = "fuzzy" in message.flags
     mark = None if is_fuzzy else functools.partial(mark_string, fuzzy, None)
+    num_before, is_whole = len(document.units), True
     for form, key in enumerate(forms):
         output = message.strings[key]
         # As msgfmt, which compares all forms with the plural.
@@ -158,6 +159,7 @@ def _translate_message(
             continue
         units = make_string_units(document, parts, _C_TEXT, languages, keeps_breaks=True)
         copied = copy_units(text, units, source, output[0])
+        is_whole = is_whole and bool(copied)
         if message.flags & FORMAT_FLAGS.keys():
             copied = [
                 _check_unit(unit, message.flags, None if copied[1:] else check) for unit in copied
@@ -168,6 +170,10 @@ def _translate_message(
             # A message is written with all forms or none.
             copied[0] = replace(copied[0], follows=True)
         document.units += copied
+    if not is_whole and len(document.units) > num_before:
+        # A program would show nothing for the numbers of an empty form.
+        del document.units[num_before:]
+        document.skip(message.start, plural, "a plural with a form that stays")
 
 
 def _check_unit(unit: Unit, flags: Iterable[str], check: Callable[[str], str] | None) -> Unit:

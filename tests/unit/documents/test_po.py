@@ -207,3 +207,16 @@ def test_names_of_translators_are_not_translated() -> None:
     seen, written = read_texts(text, "po")
     assert seen == ["a b"]
     assert written == text.replace('"a b"\nmsgstr ""', '"a b"\nmsgstr "A B"')
+
+
+@pytest.mark.parametrize(
+    ("singular", "plural", "is_written"),
+    [("a man", "two men", True), ("a man", "two_men", False), ("iPhone", "some iPhones", False)],
+)
+def test_a_plural_is_written_with_all_forms_or_none(
+    singular: str, plural: str, is_written: bool
+) -> None:
+    text = f'{_HEADER}msgid "{singular}"\nmsgid_plural "{plural}"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    written = polib.pofile(read_texts(text, "po")[1])
+    forms = list(written[0].msgstr_plural.values())
+    assert forms == ([singular.upper(), plural.upper()] if is_written else ["", ""])
