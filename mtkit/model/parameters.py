@@ -7,7 +7,7 @@ initialization from other weights, conversion, counting and file checks use them
 A matrix that several parts share appears once, under its first name.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from mtkit.errors import MtkitError
@@ -67,6 +67,15 @@ def find_counterpart(name: str, *, has_cross_attention: bool) -> str:
     `has_cross_attention` is whether the other network's decoder attends to a source.
     """
     return name if has_cross_attention else name.replace(".self_attention", ".attention")
+
+
+def rename_layer(name: str, layers: Sequence[int]) -> str:
+    """Returns a weight's name in the layer that `layers` has at the index of its own layer."""
+    stack, of_layer, rest = name.partition(".layers.")
+    if not of_layer:
+        return name
+    index, _, weight = rest.partition(".")
+    return f"{stack}.layers.{layers[int(index)]}.{weight}"
 
 
 def find_rows(name: str) -> Rows | None:

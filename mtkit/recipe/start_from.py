@@ -15,7 +15,9 @@ class StartFrom(Section):
     """Fine-tuning: the model whose weights training starts from, or the models of its parts.
 
     Give `model`, or `encoder` or `decoder` or both. `mtkit prepare` reuses the model's vocabulary
-    unless `vocabulary` says otherwise.
+    unless `vocabulary` says otherwise. With fewer `model.num_encoder_layers` or
+    `num_decoder_layers` than the model has, training starts from some of its layers, spread from
+    the first to the last ("shrink and fine-tune", arXiv 2010.13002); not with LoRA.
     """
 
     model: RecipePath | None = None

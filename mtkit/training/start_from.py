@@ -16,7 +16,7 @@ from mtkit.model.config import ModelConfig
 from mtkit.model.digest import reading
 from mtkit.model.folder import LoadedModel, load_model_folder
 from mtkit.model.importers.translator_folder import HIDDEN_BIAS
-from mtkit.model.parameters import Side, find_counterpart, find_rows, find_side
+from mtkit.model.parameters import Side, find_counterpart, find_rows, find_side, rename_layer
 from mtkit.network import CausalLanguageModel, EncoderDecoder, MaskedLanguageModel, Network
 from mtkit.network.embeddings import LearnedPositions
 from mtkit.recipe.model import Model
@@ -53,6 +53,7 @@ class _Start:
         key: Its key in `[training.start_from]`.
         tokenizer: The new model's.
         extends: Whether new pieces get the mean vector of the pieces that spell them.
+        wanted: The new model's shape.
     """
 
     key: StartKey
@@ -60,6 +61,7 @@ class _Start:
     loaded: LoadedModel
     tokenizer: SubwordTokenizer
     extends: bool
+    wanted: Model
 
     @cached_property
     def matched(self) -> dict[Side, dict[int, int]]:
@@ -81,6 +83,23 @@ class _Start:
             side: find_spelling(side, self.tokenizer, self.loaded, matched) if self.extends else {}
             for side, matched in self.matched.items()
         }
+
+    @cached_property
+    def layers(self) -> dict[Side, list[int]]:
+        """For each side, the model's layer that each of ours starts from, counted from 0.
+
+        Fewer layers are spread from the model's first to its last (arXiv 2010.13002).
+        """
+        return {
+            side: [round(index * (theirs - 1) / max(1, ours - 1)) for index in range(ours)]
+            for side in self.matched
+            for ours, theirs in [self.count_layers(side)]
+        }
+
+    def count_layers(self, side: Side) -> tuple[int, int]:
+        """Returns the number of our layers and of the model's."""
+        key = _KEYS_OF_SIDE[side][0]
+        return getattr(self.wanted, key), getattr(self.loaded.config.model, key)
 
 
 def start_from(
@@ -106,12 +125,12 @@ def start_from(
     starts = []
     for key, folder in settings.folders.items():
         extends = settings.vocabulary == "extend"
-        start = _Start(key, folder, _load(folder), tokenizer, extends)
+        start = _Start(key, folder, _load(folder), tokenizer, extends, config.model)
         if config.classifier is not None:
             _check_classifier(config.classifier.kind, start)
         else:
             _check_kind(config.objective, model, start)
-        _check_shape(start, config.model)
+        _check_shape(start, same_depth=training.lora is not None)
         if settings.vocabulary != "new":
             _check_kept(start)
         starts.append(start)
@@ -196,13 +215,19 @@ def _check_classifier(wanted: ClassifierKind, start: _Start) -> None:
         )
 
 
-def _check_shape(start: _Start, wanted: Model) -> None:
-    """Checks that weights of one network fit another, except for position vectors."""
-    key, found = start.key, start.loaded.config.model
+def _check_shape(start: _Start, *, same_depth: bool) -> None:
+    """Checks that weights of one network fit another, except for position vectors.
+
+    A recipe that sets fewer layers gets some of the model's, unless `same_depth`.
+    """
+    key, wanted, found = start.key, start.wanted, start.loaded.config.model
     ours, theirs = dict(wanted), dict(found)
     left_out = set(_FREE_KEYS)
     for side, names in _KEYS_OF_SIDE.items():
         left_out.update(names if side not in _SIDES[key] else ())
+        depth = names[0]
+        if not same_depth and depth in wanted.model_fields_set and ours[depth] < theirs[depth]:
+            left_out.add(depth)
     if key == "decoder" and (wanted.tied_embeddings == "none" or found.tied_embeddings != "none"):
         # Both outputs are tied, or a separate matrix may begin as a copy.
         left_out.add("tied_embeddings")
@@ -260,10 +285,13 @@ def _copy(start: _Start, model: Network) -> None:
     has_cross_attention = isinstance(start.loaded.model, EncoderDecoder)
     for name, weight in model.named_parameters(remove_duplicate=False):
         side = find_side(name)
-        found = theirs.get(find_counterpart(name, has_cross_attention=has_cross_attention))
+        counterpart = find_counterpart(name, has_cross_attention=has_cross_attention)
         # A model may lack cross-attention or the next-sentence head. Another classifier's labels
         # are its own.
-        if side not in start.matched or found is None or name.startswith("classifier."):
+        if side not in start.matched or name.startswith("classifier."):
+            continue
+        found = theirs.get(rename_layer(counterpart, start.layers[side]))
+        if found is None:
             continue
         match find_rows(name):
             case "source pieces" | "target pieces":
@@ -311,6 +339,7 @@ def _report(
         others = f"; the others start from {vectors}" if lacks else ""
         say(f"starting {part}from {start.folder}, which has {counts}{others}")
         has_new = has_new or lacks
+        _report_layers(start)
         _report_language(languages, start)
     if lacking := _list_lacking(starts):
         say(f"{lacking} from random weights")
@@ -339,6 +368,15 @@ def _count_pieces(start: _Start) -> tuple[str, bool]:
         f"{found[side]:,} of {size:,} {_VOCABULARIES[side]} pieces" for side, size in sizes.items()
     ]
     return " and ".join(counts), lacks
+
+
+def _report_layers(start: _Start) -> None:
+    """Prints which layers a smaller network starts from."""
+    for side, layers in start.layers.items():
+        ours, theirs = start.count_layers(side)
+        if ours < theirs:
+            numbers = ", ".join(str(layer + 1) for layer in layers)
+            say(f"the {side} starts from {ours} of the model's {theirs} layers: {numbers}")
 
 
 def _report_language(ours: tuple[str, str], start: _Start) -> None:

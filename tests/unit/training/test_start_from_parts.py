@@ -1,5 +1,6 @@
 """A translator started from language models: what a part of theirs computed, it computes again."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -210,6 +211,66 @@ def test_both_sides_of_one_translator_are_that_translator(
 
 
 @pytest.mark.parametrize("keys", [("model",), ("encoder", "decoder")])
+def test_fewer_layers_are_spread_from_the_first_to_the_last(
+    save_start, translator, vocabulary, capsys, keys: tuple[str, ...]
+) -> None:
+    deep = ("model.num_encoder_layers=6", "model.num_decoder_layers=6")
+    start = save_start("translation", vocabulary, *deep)
+    shallow = ("model.num_encoder_layers=3", "model.num_decoder_layers=2")
+    recipe = translator(dict.fromkeys(keys, "translation"), *shallow)
+    model = draw(recipe, vocabulary, seed=2)
+    capsys.readouterr()
+    start_model(recipe, model, vocabulary)
+    # The layers that the paper's authors take, three and two of six.
+    taken = {"encoder": [0, 2, 5], "decoder": [0, 5]}
+    for name, weight in model.named_parameters():
+        stack, *in_layer = re.split(r"\.layers\.(\d)\.", name)
+        if in_layer:
+            index, rest = in_layer
+            stack += f".layers.{taken[stack][int(index)]}.{rest}"
+        assert torch.equal(weight, start.get_parameter(stack))
+    said = capsys.readouterr().err
+    assert "the encoder starts from 3 of the model's 6 layers: 1, 3, 6\n" in said
+    assert "the decoder starts from 2 of the model's 6 layers: 1, 6\n" in said
+
+
+def test_a_language_model_takes_fewer_layers_of_another(
+    save_start, tiny_run_of, vocabulary, tmp_path: Path, capsys
+) -> None:
+    start = save_start("causal-lm", vocabulary)
+    named = (*SHAPE, f"training.start_from.model={tmp_path / 'causal-lm'}")
+    recipe = tiny_run_of("causal-lm", *named, "model.num_decoder_layers=1").recipe
+    model = draw(recipe, vocabulary, seed=2)
+    start_model(recipe, model, vocabulary)
+    for name, weight in model.named_parameters():
+        assert torch.equal(weight, start.get_parameter(name))
+    said = capsys.readouterr().err
+    assert "the decoder starts from 1 of the model's 2 layers: 1\n" in said
+    assert "encoder" not in said
+
+
+def test_fewer_layers_are_only_taken_where_the_recipe_sets_them(
+    save_start, translator, vocabulary
+) -> None:
+    save_start("translation", vocabulary, "model.num_encoder_layers=7")
+    recipe = translator({"model": "translation"})
+    unset = recipe.model.model_fields_set - {"num_encoder_layers"}
+    shape = recipe.model.model_copy(update={"num_encoder_layers": 6})
+    shape.model_fields_set.intersection_update(unset)
+    recipe = recipe.model_copy(update={"model": shape})
+    with pytest.raises(MtkitError, match=r"num_encoder_layers = 6, but the model has 7$"):
+        start_model(recipe, draw(recipe, vocabulary, seed=2), vocabulary)
+
+
+def test_low_rank_updates_are_of_all_layers(save_start, translator, vocabulary) -> None:
+    save_start("translation", vocabulary)
+    lora = ("model.num_decoder_layers=1", "training.lora.rank=2")
+    recipe = translator({"model": "translation"}, *lora)
+    with pytest.raises(MtkitError, match=r"num_decoder_layers = 1, but the model has 2$"):
+        start_model(recipe, draw(recipe, vocabulary, seed=2), vocabulary)
+
+
+@pytest.mark.parametrize("keys", [("model",), ("encoder", "decoder")])
 def test_a_denoising_model_brings_both_sides_and_what_joins_them(
     save_start, translator, vocabulary, capsys, keys: tuple[str, ...]
 ) -> None:
@@ -351,8 +412,8 @@ FAULTS = {
     ),
     "another encoder": (
         {"encoder": "masked-lm"},
-        ("model.num_encoder_layers=1", "model.d_ff=64", "model.num_decoder_layers=1"),
-        r"model\.num_encoder_layers = 1, but the model has 2; model\.d_ff = 64, but the model has "
+        ("model.num_encoder_layers=3", "model.d_ff=64", "model.num_decoder_layers=1"),
+        r"model\.num_encoder_layers = 3, but the model has 2; model\.d_ff = 64, but the model has "
         r"32$",
         "--set model.num_encoder_layers=2 --set model.d_ff=32",
     ),
