@@ -5,12 +5,11 @@ line begins at 0 or after a "\n".
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import IO
 
-from mtkit.data.sources.lines import compression_of, open_binary, reporting_damage
+from mtkit.data.sources.lines import compression_of, opening
 from mtkit.storage import Location, measure_location, open_location
 
 _CHUNK_BYTES = 1 << 20
@@ -59,7 +58,7 @@ class BlockFile:
         """Returns the number of blocks, at least one; reads a compressed file to its end."""
         num_bytes = measure_location(self.path) or 0
         if compression_of(self.path):
-            with self._open() as stream:
+            with opening(self.path) as stream:
                 num_bytes = sum(map(len, iter(lambda: stream.read(_CHUNK_BYTES), b"")))
         return max(1, -(-num_bytes // self.block_bytes))
 
@@ -83,7 +82,7 @@ class BlockFile:
             yield from map(self.read, numbers)
             return
         start, line, wanted = 0, 1, frozenset(numbers)
-        with self._open() as stream:
+        with opening(self.path) as stream:
             for number in range(numbers[-1] + 1 if numbers else 0):
                 content = _take(stream, start, (number + 1) * self.block_bytes)
                 if number in wanted:
@@ -95,12 +94,6 @@ class BlockFile:
         if block.first_line is None:
             line += 1 - block.base_line + _count_lines_before(self, block.number)
         return f"{self.path}:{line}"
-
-    @contextmanager
-    def _open(self) -> Iterator[IO[bytes]]:
-        packing = compression_of(self.path)
-        with reporting_damage(self.path, packing, str), open_binary(self.path) as stream:
-            yield stream
 
 
 def _take(stream: IO[bytes], start: int, end: int) -> bytes:

@@ -9,12 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import cast
 
-from mtkit.data.sources.lines import (
-    check_has_content,
-    compression_of,
-    open_binary,
-    reporting_damage,
-)
+from mtkit.data.sources.lines import check_has_content, opening
 from mtkit.data.sources.tables import TableColumns
 from mtkit.data.sources.tsv import find_places, warn_of_names
 from mtkit.data.sources.values import RawRows, ValueSource
@@ -33,7 +28,7 @@ def open_csv(path: Location, wanted: TableColumns) -> Iterator[ValueSource]:
     """Opens comma-separated text; the first row is a pair unless columns are named."""
     check_has_content(path)
     csv.field_size_limit(_MAX_FIELD)
-    with reporting_damage(path, compression_of(path), lambda: ""), open_binary(path) as stream:
+    with opening(path) as stream:
         first_line = cast(io.BufferedReader, stream).peek(_PEEK_BYTES).split(b"\n", 1)[0]
         separator = max(_SEPARATORS, key=first_line.decode("latin-1").count)
         # Invalid UTF-8 is reported by row later.

@@ -286,6 +286,13 @@ def open_binary(path: Location) -> IO[bytes]:
     return buffered(stream, opened)
 
 
+@contextmanager
+def opening(path: Location) -> Iterator[IO[bytes]]:
+    """Yields a file's bytes as a stream, decompressed by its ending; see `reporting_damage`."""
+    with reporting_damage(path, compression_of(path)), open_binary(path) as stream:
+        yield stream
+
+
 def compress(content: bytes, path: Path) -> bytes:
     """Returns content, compressed by a file's ending; concatenated, such parts form one file."""
     packing = compression_of(path)
@@ -328,7 +335,7 @@ def compression_of(path: Location) -> str:
 
 @contextmanager
 def reporting_damage(
-    path: Location, packing: str, progress: Callable[[], str], *, name: str = ""
+    path: Location, packing: str, progress: Callable[[], str] = str, *, name: str = ""
 ) -> Iterator[None]:
     """Turns errors of decompression in damaged files into a `MtkitError`.
 

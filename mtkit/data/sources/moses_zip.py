@@ -24,7 +24,7 @@ def open_zip(path: Location, wanted: TableColumns) -> Iterator[LineSource]:
     check_has_content(path)
     with ExitStack() as stack:
         opened = stack.enter_context(open_location(path))
-        with reporting_damage(path, "zip", lambda: ""):
+        with reporting_damage(path, "zip"):
             archive = stack.enter_context(zipfile.ZipFile(opened))
         readers = [
             stack.enter_context(_open_member(archive, name, path))

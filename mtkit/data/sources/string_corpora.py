@@ -5,12 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
-from mtkit.data.sources.lines import (
-    check_has_content,
-    compression_of,
-    open_binary,
-    reporting_damage,
-)
+from mtkit.data.sources.lines import check_has_content, opening
 from mtkit.data.sources.tables import TableColumns
 from mtkit.data.sources.values import RawRows, ValueSource, encode_rows
 from mtkit.errors import MtkitError
@@ -61,7 +56,7 @@ def _read(
 ) -> Iterator[_Found]:
     """Yields what a file holds; errors name the file."""
     check_has_content(path)
-    with reporting_damage(path, compression_of(path), lambda: ""), open_binary(path) as stream:
+    with opening(path) as stream:
         content = stream.read()
     try:
         yield from read(content, formats[ending_of(path)])

@@ -15,12 +15,7 @@ from functools import lru_cache
 from typing import IO
 from xml.parsers import expat
 
-from mtkit.data.sources.lines import (
-    check_has_content,
-    compression_of,
-    open_binary,
-    reporting_damage,
-)
+from mtkit.data.sources.lines import check_has_content, opening
 from mtkit.data.sources.tables import TableColumns, list_names
 from mtkit.data.sources.values import RawRows, ValueSource
 from mtkit.errors import MtkitError
@@ -43,7 +38,7 @@ _MAX_REFERENCE = 64
 def open_tmx(path: Location, wanted: TableColumns) -> Iterator[ValueSource]:
     """Opens a translation memory; skips units that lack one of both languages."""
     check_has_content(path)
-    with open_binary(path) as stream:
+    with opening(path) as stream:
         rows = _read_units(path, stream, wanted.languages)
         yield ValueSource(rows, tuple(wanted.columns), str(path))
 
@@ -120,21 +115,20 @@ def _parse(path: Location, stream: IO[bytes]) -> Iterator[ET.Element]:
     """Yields each `tu` element, and drops it when the next is requested."""
     above: list[ET.Element] = []
     try:
-        with reporting_damage(path, compression_of(path), lambda: ""):
-            for event, element in ET.iterparse(_Writable(stream), events=("start", "end")):
-                if event == "start":
-                    if not above and _local_name(element) != "tmx":
-                        raise MtkitError(
-                            f"{path}: the root element is <{_local_name(element)}>, not <tmx>",
-                            "choose a translation memory",
-                        )
-                    above.append(element)
-                    continue
-                above.pop()
-                if _local_name(element) == "tu" and above:
-                    yield element
-                    # All of its parent's children, or an empty one would remain for each unit.
-                    above[-1].clear()
+        for event, element in ET.iterparse(_Writable(stream), events=("start", "end")):
+            if event == "start":
+                if not above and _local_name(element) != "tmx":
+                    raise MtkitError(
+                        f"{path}: the root element is <{_local_name(element)}>, not <tmx>",
+                        "choose a translation memory",
+                    )
+                above.append(element)
+                continue
+            above.pop()
+            if _local_name(element) == "tu" and above:
+                yield element
+                # All of its parent's children, or an empty one would remain for each unit.
+                above[-1].clear()
     except ET.ParseError as error:
         raise MtkitError(
             f"{path}:{error.position[0]}: not well-formed XML: {expat.ErrorString(error.code)} "

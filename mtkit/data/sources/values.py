@@ -12,13 +12,6 @@ RawRows = Iterator[tuple[bytes, ...] | None]
 """Values of each row as UTF-8; None for an entry that isn't a row."""
 
 
-class _End:
-    """Marks the end of the rows."""
-
-
-_END = _End()
-
-
 class ValueSource:
     """Rows from an iterator; `name` is their origin, for messages.
 
@@ -44,8 +37,9 @@ class ValueSource:
         """Returns the columns of the next rows."""
         rows: list[tuple[bytes, ...]] = []
         while len(rows) < count:
-            row = next(self._rows, _END)
-            if isinstance(row, _End):
+            # No row is empty.
+            row = next(self._rows, ())
+            if row == ():
                 break
             if row is None:
                 self.num_skipped += 1
