@@ -1,7 +1,7 @@
 """Finds words in text, and maps spans of a changed text to the original."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import regex
@@ -13,6 +13,8 @@ UNSPACED_SCRIPTS = (
 """Scripts without spaces between words, by Unicode's names."""
 Span = tuple[int, int]
 """The start and end of a part of a text, in characters."""
+FindWords = Callable[[str], list[Span]]
+"""Returns the spans of a text's words."""
 _BETWEEN_SPACES = regex.compile(r"[^ \t]+")
 _SURROGATE = regex.compile(r"[\ud800-\udfff]")
 _RUN = regex.compile(r"\S+")

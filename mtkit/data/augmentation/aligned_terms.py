@@ -7,7 +7,7 @@ other form.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -16,10 +16,10 @@ from random import Random
 
 import regex
 
-from mtkit.data.sources.pharaoh import Link
+from mtkit.data.sources.pharaoh import read_link
 from mtkit.files import read_json, write_atomically
 from mtkit.text.term_forms import MAX_ENDING, MIN_STEM, are_forms, strip_marks
-from mtkit.text.words import Span
+from mtkit.text.words import FindWords, Span
 
 _MAX_LEXICON_BYTES = 1 << 28
 _MAX_WORDS = 3
@@ -45,7 +45,7 @@ class LinkedPair:
     source: str
     target: str
     links: str
-    find_words: Callable[[str], list[Span]]
+    find_words: FindWords
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def find_linked_terms(pair: LinkedPair, common: CommonWords) -> list[LinkedTerm]
         _Side(text, pair.find_words(text), words)
         for text, words in zip((pair.source, pair.target), common, strict=True)
     ]
-    for source, target in map(_parse_link, pair.links.split()):
+    for source, target in map(read_link, pair.links.split()):
         sides[0].linked[source].add(target)
         sides[1].linked[target].add(source)
     return list(_find_terms(*sides))
@@ -121,11 +121,6 @@ def _find_terms(source: _Side, target: _Side) -> Iterator[LinkedTerm]:
             spans = source.join(first, last), target.join(start, end)
             if spans[0] is not None and spans[1] is not None:
                 yield LinkedTerm(spans[0], spans[1], last - first + 1)
-
-
-def _parse_link(link: str) -> Link:
-    source, _, target = link.partition("-")
-    return int(source), int(target)
 
 
 def _strip_signs(text: str, span: Span) -> Span:

@@ -5,7 +5,7 @@ They are added to the pairs, so a small corpus loses nothing. Each kind is count
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from mtkit.recipe.augment import Augment, Terms
 from mtkit.text.glossary import Glossary, read_glossary
 from mtkit.text.sentences import find_gap
 from mtkit.text.term_forms import TERM_SYMBOLS, annotate, find_uses, has_symbols
-from mtkit.text.words import Span, replace_spans
+from mtkit.text.words import FindWords, Span, find_between_spaces, replace_spans
 
 _TYPED_WORD = regex.compile(r"\p{L}{4,}")
 _FINAL = regex.compile(r"(?<=\w[\p{Pe}\p{Pf}\"']?)[.!?。！？…]+(?=[\p{Pe}\p{Pf}\"”’]?\s*$)")
@@ -42,13 +42,13 @@ class TermAnnotator:
         self._dictionary = Glossary([term for term in read.terms if not term.is_forbidden])
         self._settings = settings
 
-    def annotate(self, source: str, target: str, random: Random) -> tuple[str, str] | None:
+    def annotate(self, pair: LinkedPair, random: Random) -> tuple[str, str] | None:
         """Returns a source annotated with translations from its target, and the target; or None."""
-        found = self._dictionary.find(source)
-        if not found or has_symbols(source + target):
+        found = self._dictionary.find(pair.source)
+        if not found or has_symbols(pair.source + pair.target):
             return None
         terms = [(each.span, each.terms[0]) for each in found]
-        uses = find_uses(target, [(term.target, term.is_case_sensitive) for _, term in terms])
+        uses = find_uses(pair.target, [(term.target, term.is_case_sensitive) for _, term in terms])
         there = [
             (span, term.target)
             for (span, term), use in zip(terms, uses, strict=True)
@@ -59,7 +59,7 @@ class TermAnnotator:
         number = random.randint(1, min(len(there), self._settings.max_terms))
         chosen = random.sample(there, number)
         masked = _choose_masked(chosen, self._settings.masked, random)
-        return annotate(source, chosen, masked), target
+        return annotate(pair.source, chosen, masked), pair.target
 
 
 class AlignedTermAnnotator:
@@ -196,7 +196,7 @@ class Links:
     """
 
     lines: Sequence[str]
-    find_words: Callable[[str], list[Span]]
+    find_words: FindWords
 
 
 def list_copy_symbols(augment: Augment | None) -> list[str]:
@@ -241,13 +241,12 @@ class Augmenter:
         self, sources: Sequence[str], targets: Sequence[str], links: Links | None = None
     ) -> "Examples":
         """Returns the examples of neighbouring pairs, in order; aligned terms need `links`."""
-        given = None if links is None else links.find_words
-        lines = [""] * len(sources) if links is None else links.lines
+        links = links or Links([""] * len(sources), find_between_spaces)
         added = [
             example
             for index, (source, target) in enumerate(zip(sources, targets, strict=True))
             for example in (
-                *self.make_examples(source, target, lines[index], given),
+                *self.make_examples(source, target, links.lines[index], links.find_words),
                 *self._join(sources, targets, index),
             )
         ]
@@ -262,7 +261,7 @@ class Augmenter:
         source: str,
         target: str,
         links: str = "",
-        find_words: Callable[[str], list[Span]] | None = None,
+        find_words: FindWords = find_between_spaces,
     ) -> Iterator[Example]:
         """Yields a pair's examples, at most one of each kind, each made from the original."""
         settings = self._settings
@@ -303,8 +302,9 @@ class Augmenter:
                     sides[1] if missing.sides == "both" else target,
                 )
         if settings.terms is not None and is_drawn("terms", settings.terms.rate):
-            pair = None if find_words is None else LinkedPair(source, target, links, find_words)
-            annotated = self._annotate(source, target, pair, draw("terms that are annotated"))
+            assert self._terms is not None
+            pair = LinkedPair(source, target, links, find_words)
+            annotated = self._terms.annotate(pair, draw("terms that are annotated"))
             if annotated is not None:
                 yield "terms", *annotated
 
@@ -329,12 +329,3 @@ class Augmenter:
         # No sentence holds the character between them.
         text = f"{self._seed}\n{purpose}\n{source}\n{target}"
         return Random(hashlib.blake2b(text.encode(), digest_size=16).digest())
-
-    def _annotate(
-        self, source: str, target: str, pair: LinkedPair | None, random: Random
-    ) -> tuple[str, str] | None:
-        if isinstance(self._terms, AlignedTermAnnotator):
-            assert pair is not None
-            return self._terms.annotate(pair, random)
-        assert self._terms is not None
-        return self._terms.annotate(source, target, random)

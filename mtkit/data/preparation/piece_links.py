@@ -1,12 +1,11 @@
 """Converts links between words to links between their tokens."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from mtkit.data.sources.pharaoh import read_link
 from mtkit.text.languages import LanguageTokens
 from mtkit.text.tokenizer import SubwordTokenizer
-from mtkit.text.words import Span, find_owners
-
-FindWords = Callable[[str], list[Span]]
+from mtkit.text.words import FindWords, find_owners
 
 
 def link_pieces(
@@ -18,8 +17,7 @@ def link_pieces(
     word.
     """
     pairs = set()
-    for link in links.split():
-        source, target = map(int, link.split("-"))
+    for source, target in map(read_link, links.split()):
         pairs |= {(late, early) for late in targets[target] for early in sources[source]}
     return [index for late, early in sorted(pairs) for index in (early, late)]
 

@@ -39,7 +39,7 @@ from mtkit.storage import describe_location
 from mtkit.text.languages import NO_MARKS, LanguageTokens, find_language
 from mtkit.text.sentencepiece_segmenter import Resegment
 from mtkit.text.tokenizer import SubwordTokenizer
-from mtkit.text.words import Span, find_between_spaces
+from mtkit.text.words import FindWords, find_between_spaces
 
 _SAMPLED_PER_PART = 100
 """Sentences of each part whose growth through subword sampling is measured."""
@@ -200,7 +200,7 @@ class PairTokenizer:
         )
 
 
-def choose_words(*, is_own: bool) -> Callable[[str], list[Span]]:
+def choose_words(*, is_own: bool) -> FindWords:
     """Returns what finds the words that links count: a corpus's own, or the aligner's."""
     return find_between_spaces if is_own else find_aligned_words
 

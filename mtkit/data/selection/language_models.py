@@ -1,6 +1,6 @@
 """The models that select a recipe's text, and the protocol that runs them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -17,24 +17,12 @@ Unit = Literal["token", "character", "probability"]
 """The divisor of a cross-entropy; or that a value is a classifier's probability."""
 
 
-class LanguageModelScorer(Protocol):
-    """A language model that measures lines."""
+LanguageModelScorer = Callable[[Sequence[str]], tuple[NDArray[np.float64], NDArray[np.int64]]]
+"""Returns each line's natural log-probability and number of tokens, both with `</s>`.
 
-    def __call__(self, lines: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Returns each line's natural log-probability and number of tokens, both with `</s>`.
-
-        No line is blank. Lines are measured independently; the numbers depend only on the call's
-        lines.
-        """
-        ...
-
-
-class PairJudge(Protocol):
-    """A classifier that measures pairs."""
-
-    def __call__(self, sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.float64]:
-        """Returns the probability that each pair lacks the label to keep, [pairs]."""
-        ...
+No line is blank. Lines are measured independently; the numbers depend only on the call's lines."""
+PairJudge = Callable[[Sequence[str], Sequence[str]], NDArray[np.float64]]
+"""Returns the probability that each pair of texts lacks the label to keep, [pairs]."""
 
 
 class LanguageModels(Protocol):

@@ -4,6 +4,8 @@ Pharaoh's format, which fast_align, eflomal and others write: the numbers of a s
 word, from 0, where words are separated by spaces or tabs.
 """
 
+import re
+
 from mtkit.data.sources.blocks import Rows
 from mtkit.errors import MtkitError, shorten
 from mtkit.text.words import count_between_spaces
@@ -15,18 +17,17 @@ Link = tuple[int, int]
 
 _SHAPE = "each line is links such as `0-0 1-2`: a source word and a target word, both from 0"
 _MAX_DIGITS = 9
+_LINK = re.compile("[0-9]+-[0-9]+")
 
 
 def parse_links(line: str, num_words: tuple[int, int], where: str) -> set[Link]:
     """Returns the links of a line; `num_words` are those of source and target."""
     links = set()
     for token in line.split():
-        source, _, target = token.partition("-")
-        is_link = token.isascii() and source.isdigit() and target.isdigit()
-        if not (is_link and len(token) <= 2 * _MAX_DIGITS):
+        if not _LINK.fullmatch(token) or len(token) > 2 * _MAX_DIGITS:
             shown = shorten(token, 40)
             raise MtkitError(f"{where}: {shown!r} isn't a link between words", _SHAPE)
-        link = int(source), int(target)
+        link = read_link(token)
         for side, number, count in zip(("source", "target"), link, num_words, strict=True):
             if number >= count:
                 raise MtkitError(
@@ -36,6 +37,12 @@ def parse_links(line: str, num_words: tuple[int, int], where: str) -> set[Link]:
                 )
         links.add(link)
     return links
+
+
+def read_link(token: str) -> Link:
+    """Returns the link that a valid token such as `0-1` is."""
+    source, target = map(int, token.split("-"))
+    return source, target
 
 
 def write_links(links: set[Link]) -> str:
