@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +23,7 @@ from mtkit.data.preparation.text_store import join_cells
 from mtkit.data.sources.corpora import ParallelCorpus, read_blocks
 from mtkit.data.sources.lines import check_is_file
 from mtkit.errors import MtkitError
+from mtkit.files import writing_atomically
 from mtkit.recipe.corpora import FileCorpus, PairedFileCorpus, name_file
 from mtkit.recipe.corpus_files import FORMATS, WITHOUT_COLUMNS, ending_of, has_format
 
@@ -62,24 +62,16 @@ class Splitting:
         created. Raises MtkitError if one of the files exists.
         """
         names = (TRAIN, *sizes)
-        for path in (folder / f"{name}.tsv" for name in names):
+        paths = [folder / f"{name}.tsv" for name in names]
+        for path in paths:
             if path.exists():
                 raise MtkitError(f"{path} exists", "name another folder: --output FOLDER")
         chosen = self._choose(sizes)
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".split-", dir=folder) as draft:
-            with ExitStack() as stack:
-                files = [
-                    stack.enter_context(
-                        (Path(draft) / f"{name}.tsv").open("w", encoding="utf-8", newline="\n")
-                    )
-                    for name in names
-                ]
-                for number, row in zip(chosen.tolist(), self._read(), strict=True):
-                    if any(map(str.strip, row)):
-                        files[number].write(join_cells(row))
-            for name in names:
-                (Path(draft) / f"{name}.tsv").replace(folder / f"{name}.tsv")
+        with ExitStack() as stack:
+            files = [stack.enter_context(writing_atomically(path)) for path in paths]
+            for number, row in zip(chosen.tolist(), self._read(), strict=True):
+                if any(map(str.strip, row)):
+                    files[number].write(join_cells(row).encode())
         counts = np.bincount(chosen[chosen >= 0], minlength=len(names))
         return dict(zip(names, counts.tolist(), strict=True))
 
