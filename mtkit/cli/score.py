@@ -235,10 +235,11 @@ def _flag(
 
         check_report_names(reports, [*hypotheses, source], has_references=False)
     flagging = load_flagging(recipe, overrides)
-    if flagging.evaluation.learned_metrics and not reports:
+    settings = flagging.scoring.settings
+    if settings.learned_metrics and not reports:
         from mtkit.pipeline.score_files import score_without_references
 
-        scored = score_without_references(hypotheses, flagging.evaluation, source, device=device)
+        scored = score_without_references(hypotheses, settings, source, device=device)
         _render([scored], as_json=as_json, names_systems=True)
         return
     systems = flag_files(hypotheses, source, flagging)

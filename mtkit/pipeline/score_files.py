@@ -153,8 +153,8 @@ def score_systems(
     learned = open_learned(settings, device, has_sources=text.sources is not None)
     evaluated = evaluate(systems, text, settings, target_language=target_language, learned=learned)
     # The evaluation has remarked on Windows line ends; nothing else needs them.
-    plain = {name: _without_returns(lines) for name, lines in systems.items()}
-    references = [_without_returns(lines) for lines in text.references]
+    plain = {name: without_returns(lines) for name, lines in systems.items()}
+    references = [without_returns(lines) for lines in text.references]
     text = dataclasses.replace(text, references=references)
     return ScoredText(evaluated, plain, text, target_language)
 
@@ -244,7 +244,8 @@ def _read_trees(file: Path) -> list[str]:
     return [write_tree(tree, root=None) for tree in trees]
 
 
-def _without_returns(lines: Sequence[str]) -> list[str]:
+def without_returns(lines: Sequence[str]) -> list[str]:
+    r"""Returns lines without the `\r` of Windows line ends."""
     return [line.removesuffix("\r") for line in lines]
 
 

@@ -11,9 +11,8 @@ from mtkit.evaluation.evaluate import check_counts
 from mtkit.evaluation.flags import Flag, FlagFinder, ScoredLine, count_flagged_lines
 from mtkit.files import as_json_text, write_atomically
 from mtkit.paths import as_text
-from mtkit.pipeline.score_files import read_systems
+from mtkit.pipeline.score_files import Scoring, load_scoring, read_systems, without_returns
 from mtkit.recipe import PROJECT_RECIPE, load_recipe
-from mtkit.recipe.evaluation import Evaluation
 from mtkit.recipe.flags import FlagName, Flags
 from mtkit.recipe.inference import Inference
 from mtkit.recipe.override_section import override_section, split_overrides
@@ -28,19 +27,17 @@ _OF_MODELS: tuple[FlagName, ...] = ("unlikely", "poorly covered")
 
 @dataclass(frozen=True)
 class Flagging:
-    """Settings for flagging files; languages are empty if unknown.
+    """Settings for flagging files.
 
     Attributes:
         settings: Thresholds, and the flags that need only files.
         omitted: Omitted flags, with the reason.
-        evaluation: Metrics and significance.
+        scoring: Metrics, significance and languages.
     """
 
     settings: Flags
-    source_language: str
-    target_language: str
     omitted: Mapping[str, str]
-    evaluation: Evaluation
+    scoring: Scoring
 
 
 @dataclass(frozen=True)
@@ -65,24 +62,18 @@ def load_flagging(recipe: str, overrides: Sequence[str]) -> Flagging:
     An empty `recipe` means `./mtkit.toml`, if that exists. Without a recipe `overrides` are only of
     `inference.flags` and `evaluation`.
     """
-    source = ""
     if recipe or PROJECT_RECIPE.is_file():
-        loaded = load_recipe(recipe, overrides)
-        flags = loaded.inference.flags
-        source = loaded.data.source_language
-        evaluation = loaded.evaluation
-        target = evaluation.language or loaded.data.target_language
+        flags = load_recipe(recipe, overrides).inference.flags
     else:
-        of_flags, others = split_overrides(overrides, "inference")
+        of_flags, overrides = split_overrides(overrides, "inference")
         flags = override_section(Inference(flags=Flags()), "inference", of_flags).flags
-        evaluation = override_section(Evaluation(), "evaluation", others)
-        target = evaluation.language
+    scoring = load_scoring(recipe, overrides)
     flags = flags or Flags()
     omitted: dict[str, str] = {name: "needs a model" for name in _OF_MODELS if name in flags.names}
-    if not target and "wrong language" in flags.names:
+    if not scoring.target_language and "wrong language" in flags.names:
         omitted["wrong language"] = "name the language: --set evaluation.language=de"
     names = tuple(name for name in flags.names if name not in omitted)
-    return Flagging(flags.model_copy(update={"names": names}), source, target, omitted, evaluation)
+    return Flagging(flags.model_copy(update={"names": names}), omitted, scoring)
 
 
 def flag_files(hypotheses: Sequence[Path], source: Path, flagging: Flagging) -> list[FlaggedSystem]:
@@ -91,10 +82,10 @@ def flag_files(hypotheses: Sequence[Path], source: Path, flagging: Flagging) -> 
     systems = read_systems(hypotheses)
     check_counts(as_text(source), sources, systems.items())
     finder = FlagFinder(flagging.settings)
-    languages = flagging.source_language, flagging.target_language
+    languages = flagging.scoring.source_language, flagging.scoring.target_language
     flagged = []
     for name, lines in systems.items():
-        plain = [line.removesuffix("\r") for line in lines]
+        plain = without_returns(lines)
         flags = [
             finder.find(ScoredLine(*pair, *languages)) for pair in zip(sources, plain, strict=True)
         ]
@@ -121,8 +112,8 @@ def as_content(
     return {
         "note": NOTE,
         "settings": flagging.settings.model_dump(mode="json"),
-        "source_language": flagging.source_language or None,
-        "target_language": flagging.target_language or None,
+        "source_language": flagging.scoring.source_language or None,
+        "target_language": flagging.scoring.target_language or None,
         "not_looked_for": dict(flagging.omitted),
         "systems": [
             {
