@@ -16,6 +16,7 @@ class ValueSource:
     """Rows from an iterator; `name` is their origin, for messages.
 
     `languages` are those of a text file, whose encoding an error then names; None for others.
+    `first_number` is the number of the first row in its file.
     """
 
     no_rows = "no rows in it"
@@ -26,12 +27,14 @@ class ValueSource:
         columns: Sequence[str],
         name: str,
         languages: tuple[str, str] | None = None,
+        *,
+        first_number: int = 1,
     ) -> None:
         self._rows = rows
         self._num_columns = len(columns)
         self.name = name
         self.num_skipped = 0
-        self.decoder = ValueDecoder(name, tuple(columns), languages)
+        self.decoder = ValueDecoder(name, tuple(columns), languages, first_number)
 
     def take(self, count: int) -> Sequence[list[bytes]]:
         """Returns the columns of the next rows."""
@@ -59,7 +62,7 @@ class ValueDecoder:
     name: str
     columns: tuple[str, ...]
     languages: tuple[str, str] | None = None
-    first_number = 1
+    first_number: int = 1
 
     def decode(
         self, content: Sequence[Sequence[bytes]], number: int, *, drop_invalid: bool

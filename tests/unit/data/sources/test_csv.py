@@ -48,12 +48,65 @@ def test_any_fields_come_back(tmp_path_factory, pairs: list[tuple[str, str]]) ->
     assert list(read_corpus_pairs(corpus, phrasebook_split="dev", languages=("en", "de"))) == pairs
 
 
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_separators_in_sentences_separate_nothing(
+    tmp_path: Path, pairs_of, separator: str, quoting: int
+) -> None:
+    pairs = [
+        ("Hello, world", "Hallo, Welt"),
+        ("No, no, no, really; no", "Nein, nein, nein"),
+        ("Good; better, best", "Gut; besser, am besten"),
+        ("Tea", "Tee, bitte"),
+    ]
+    for rows in (pairs, pairs[:1]):
+        with (tmp_path / "a.csv").open("w", newline="") as stream:
+            csv.writer(stream, delimiter=separator, quoting=quoting).writerows(rows)
+        assert pairs_of(PairedFileTrainingCorpus(path=tmp_path / "a.csv")) == rows
+
+
+def test_a_separator_is_chosen_by_the_names_of_columns(tmp_path: Path, pairs_of) -> None:
+    content = "en;de;note, author\nyes, it is;ja, das ist so;x, y\nno, no;nein, nein;x, z\n"
+    corpus = corpus_of(tmp_path, content, source_column="en", target_column="de")
+    assert pairs_of(corpus) == [("yes, it is", "ja, das ist so"), ("no, no", "nein, nein")]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_the_first_row_for_excel_names_the_separator(
+    tmp_path: Path, pairs_of, separator: str, mark: str
+) -> None:
+    rows = f"{mark}sep={separator}\r\nen{separator}de\r\nyes{separator}ja\r\n"
+    named = corpus_of(tmp_path, rows, source_column="en", target_column="de")
+    assert pairs_of(named) == [("yes", "ja")]
+    assert pairs_of(corpus_of(tmp_path, rows)) == [("en", "de"), ("yes", "ja")]
+
+
+def test_rows_are_numbered_as_in_a_spreadsheet(tmp_path: Path, pairs_of, blocks_of) -> None:
+    content = b"en,de\nyes,ja\n\nno,\xff\n"
+    named = corpus_of(tmp_path, content, source_column="en", target_column="de")
+    with pytest.raises(MtkitError, match=r"a\.csv, row 4: byte 1 of the text is invalid UTF-8"):
+        pairs_of(named)
+    blocks = [block.decode(drop_invalid=True) for block in blocks_of(named)]
+    assert [number for rows in blocks for number in rows.numbers.tolist()] == [2, 3, 4]
+    skipping = corpus_of(tmp_path, content, source_column="en", target_column="de", skip="3-4")
+    assert pairs_of(skipping) == [("yes", "ja")]
+
+
+@pytest.mark.parametrize("names", [{}, {"source_column": "en", "target_column": "de"}])
+def test_utf_16_is_named(tmp_path: Path, pairs_of, names: dict[str, str]) -> None:
+    content = "en\tde\r\nyes\tja\r\n".encode("utf-16")
+    with pytest.raises(MtkitError, match=r"a\.csv:1: byte 1 ") as told:
+        pairs_of(corpus_of(tmp_path, content, **names))
+    assert "it is UTF-16; convert it: iconv" in told.value.hint
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ('a,b\n"c,d\n', r"a\.csv, row 2: unexpected end of data"),
         ('a,b\n"c" d,e\n', r"a\.csv, row 2: ',' expected after '\"'"),
-        ("a,b\nc\n", r"a\.csv, row 2: 1 column, but column 2 is needed"),
+        ("a,b\nc\n", r"row 2: 1 column, .* is needed; a comma separates columns here"),
         (b"a,b\n\xff,c\n", r"a\.csv, row 2: byte 1 of the text is invalid UTF-8"),
         (b"", r"a\.csv: empty file"),
     ],
