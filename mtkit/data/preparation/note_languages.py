@@ -12,11 +12,10 @@ from mtkit.checks.language import (
     WIDELY_WRITTEN,
     find_label,
     find_majority_language,
-    name_label,
     open_identifier,
 )
 from mtkit.data.preparation.text_store import TextStore
-from mtkit.data.sources.string_corpora import read_declared_languages
+from mtkit.data.sources.string_corpora import contradicts, read_declared_languages
 from mtkit.recipe.corpora import (
     Corpus,
     FileCorpus,
@@ -36,7 +35,6 @@ _MAX_PARTS = 4
 _MIN_SURE = 0.7
 """Minimum share of lines in another widely written language that is surely a mistake: texts in one
 such language have at most 0.6 of another (docs/log.md)."""
-_CODE = re.compile(r"(?!und|mul|mis)[A-Za-z]{2,3}(?![A-Za-z])")
 _TAGGED = re.compile(r"[a-z]{2,3}(?![A-Za-z])")
 
 
@@ -120,11 +118,12 @@ def _compare_declared(corpus: Corpus, languages: Mapping[str, str]) -> Iterator[
     """Yields a note if a file of strings declares other languages than the recipe."""
     if not isinstance(corpus, PairedFileCorpus) or corpus.format not in STRING_PAIRS:
         return
-    declared = _by_column(read_declared_languages(corpus.path))
+    wanted = languages.get("source", ""), languages.get("target", "")
+    declared = _by_column(read_declared_languages(corpus.path, wanted))
     wrong = {
-        column: code[0]
+        column: re.split("[^A-Za-z]", declared[column])[0]
         for column, language in languages.items()
-        if (code := _CODE.match(declared[column])) and name_label(code[0]) != name_label(language)
+        if contradicts(declared[column], language)
     }
     if wrong:
         yield LanguageNote(

@@ -20,7 +20,7 @@ from mtkit.data.sources.tables import TableColumns, list_names
 from mtkit.data.sources.values import RawRows, ValueSource
 from mtkit.errors import MtkitError
 from mtkit.storage import Location
-from mtkit.text.string_files.xliff import CODES
+from mtkit.text.string_files.xliff import CODES, is_line_break
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _OLD_LANGUAGE = "lang"
@@ -178,7 +178,7 @@ def _normalize(language: str) -> str:
 
 
 def _text_of(segment: ET.Element) -> str:
-    """Returns a segment's text without the markup of other formats inside it."""
+    """Returns a segment's text without the markup of other formats; a line break is a space."""
     if len(segment) == 0:
         return segment.text or ""
     parts: list[str] = []
@@ -194,6 +194,8 @@ def _text_of(segment: ET.Element) -> str:
             pending.append(child.tail or "")
             if _local_name(child) not in CODES:
                 pending.append(child)
+            elif is_line_break(child.attrib, child.text or ""):
+                pending.append(" ")
     return "".join(parts)
 
 

@@ -28,12 +28,14 @@ class StringPair(NamedTuple):
     Attributes:
         line: Line in the file, from 1; 0 in a .mo file.
         key: The id of an XLIFF segment, the number of a .mo file's message; else empty.
+        languages: What its XLIFF file declares of both sides; else empty.
     """
 
     source: str
     target: str
     line: int = 0
     key: str = ""
+    languages: tuple[str, str] = ("", "")
 
 
 def read_translations(content: bytes, form: str) -> Iterator[StringPair]:
@@ -167,8 +169,9 @@ def _pair_forms(
 def _read_xliff(content: bytes) -> Iterator[StringPair]:
     text = _decode(content)
     lines = LineCounter(text)
-    for position, key, source, target in read_segments(text):
-        yield StringPair(source, target, lines.find(position), key)
+    for each in read_segments(text):
+        line = lines.find(each.position)
+        yield StringPair(each.source, each.target, line, each.key, each.languages)
 
 
 PAIR_FORMS: dict[str, Callable[[bytes], Iterator[StringPair]]] = {

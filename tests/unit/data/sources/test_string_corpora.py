@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from mtkit.data.sources.string_corpora import read_declared_languages
 from mtkit.errors import MtkitError
 from mtkit.recipe.corpora import FileCorpus, FileTrainingCorpus, PairedFileCorpus
 
@@ -94,7 +95,7 @@ def test_faults(tmp_path: Path, pairs_of) -> None:
     with pytest.raises(MtkitError, match=r"a\.po: line 1"):
         pairs_of(PairedFileCorpus(path=tmp_path / "a.po"))
     (tmp_path / "b.po").write_text('msgid "a"\nmsgstr ""\n')
-    with pytest.raises(MtkitError, match=r"b\.po: no rows in it"):
+    with pytest.raises(MtkitError, match=r"b\.po: no finished translation in it"):
         pairs_of(PairedFileCorpus(path=tmp_path / "b.po"))
     (tmp_path / "c.mo").write_bytes(b"\xde\x12\x04\x95" + b"\xff" * 40)
     with pytest.raises(MtkitError, match=r"c\.mo: "):
@@ -107,3 +108,79 @@ def test_half_of_a_surrogate_pair_is_invalid_text(tmp_path: Path, pairs_of) -> N
     corpus = FileCorpus(source=tmp_path / "a.json", target=tmp_path / "b.json")
     with pytest.raises(MtkitError, match="UTF-8"):
         pairs_of(corpus)
+
+
+def write_xliff(path: Path, *files: tuple[str, str, str, str]) -> PairedFileCorpus:
+    """Writes XLIFF 1.2 of some files, each with its languages and a pair, and returns a corpus."""
+    parts = "".join(
+        f'<file source-language="{source_language}" target-language="{target_language}"><body>'
+        f'<trans-unit id="1"><source>{source}</source><target>{target}</target></trans-unit>'
+        "</body></file>"
+        for source_language, target_language, source, target in files
+    )
+    path.write_text(f'<xliff version="1.2">{parts}</xliff>')
+    return PairedFileCorpus(path=path)
+
+
+def test_files_in_other_languages_are_skipped(tmp_path: Path, pairs_of, blocks_of) -> None:
+    files = [
+        ("en-US", "fr", "Hello", "Bonjour"),
+        ("en-US", "de-AT", "Hello", "Servus"),
+        ("eng", "deu", "Cat", "Katze"),
+        ("de", "en", "Hund", "Dog"),
+    ]
+    corpus = write_xliff(tmp_path / "all.xlf", *files)
+    assert pairs_of(corpus) == [("Hello", "Servus"), ("Cat", "Katze")]
+    rows = [block.decode(drop_invalid=False) for block in blocks_of(corpus)]
+    assert sum(each.num_skipped for each in rows) == 2
+    assert read_declared_languages(corpus.path, ("en", "de")) == ("en-US", "de-AT")
+    assert read_declared_languages(corpus.path, ("en", "it")) == ("en-US", "fr")
+    with pytest.raises(MtkitError, match="none of its 2 translations is from 'en' to 'de'") as told:
+        pairs_of(write_xliff(tmp_path / "b.xlf", files[0], files[3]))
+    assert "found: 'de to en', 'en-US to fr'" in told.value.message
+    # What a single file declares is only compared: headers are often wrong.
+    assert pairs_of(write_xliff(tmp_path / "c.xlf", files[0])) == [("Hello", "Bonjour")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.po", 'msgid ""\nmsgstr "Language: de\\n"\n\n#, fuzzy\nmsgid "a"\nmsgstr "b"\n'),
+        ("a.xlf", XLIFF.replace("<target", '<target state="new"')),
+    ],
+)
+def test_a_file_without_a_finished_translation(tmp_path, pairs_of, name, content) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(MtkitError, match=rf"{name}: no finished translation in it$") as told:
+        pairs_of(PairedFileCorpus(path=tmp_path / name))
+    assert told.value.hint == "fuzzy, obsolete, unreviewed and blank ones aren't read"
+
+
+def test_files_without_a_common_key(tmp_path: Path, pairs_of) -> None:
+    (tmp_path / "en.properties").write_text("a=one\n")
+    (tmp_path / "de.properties").write_text("b=eins\n")
+    corpus = FileCorpus(source=tmp_path / "en.properties", target=tmp_path / "de.properties")
+    with pytest.raises(
+        MtkitError, match=r"en\.properties and \S+de\.properties: no key in common$"
+    ):
+        pairs_of(corpus)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ('<x id="1" ctype="lb"/>', "Line break"),
+        ('<ph id="1" type="fmt" subType="xlf:lb"/>', "Line break"),
+        ('<ph id="1" disp="&lt;br /&gt;"/>', "Line break"),
+        ('<x id="1" equiv-text="&lt;BR&gt;"/>', "Line break"),
+        ('<ph id="1">&lt;br&gt;</ph>', "Line break"),
+        # Other codes say nothing of the text next to them.
+        ('<x id="1" ctype="x-i"/>', "Linebreak"),
+        ('<ph id="1">&lt;break&gt;</ph>', "Linebreak"),
+    ],
+)
+def test_codes_for_line_breaks_are_spaces(
+    tmp_path: Path, pairs_of, code: str, expected: str
+) -> None:
+    corpus = write_xliff(tmp_path / "a.xlf", ("en", "de", f"Line{code}break", "Zeile"))
+    assert pairs_of(corpus) == [(expected, "Zeile")]

@@ -58,6 +58,9 @@ def test_markup_of_other_formats_is_left_out(tmp_path: Path, pairs_of) -> None:
     )
     [(text, _)] = pairs_of(corpus_of(tmp_path, unit(en=source, de="y")))
     assert text == "A bold very high word."
+    for code in ("<it pos='begin'>&lt;br/&gt;</it>", "<ph type='lb'/>", "<ph>&lt;BR&gt;</ph>"):
+        [(text, _)] = pairs_of(corpus_of(tmp_path, unit(en=f"Hello{code}world", de="y")))
+        assert text == "Hello world"
 
 
 def test_line_breaks_inside_are_spaces_and_nothing_else_is_changed(tmp_path, pairs_of) -> None:
