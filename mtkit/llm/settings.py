@@ -1,18 +1,17 @@
 """`llm.toml`: a large language model behind an HTTP API, and its prompts."""
 
-import json
 import os
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from mtkit.errors import MtkitError
 from mtkit.files import read_file
 from mtkit.recipe.flags import FlagName
-from mtkit.recipe.key_errors import explain
+from mtkit.recipe.key_errors import validate_tables
 from mtkit.recipe.section import Count, CountFromZero, Section, Strength, StrengthFromZero
 
 _MAX_FILE_BYTES = 1 << 20
@@ -197,15 +196,14 @@ def read_llm_settings(path: Path) -> LlmSettings:
             f"{path}: not valid TOML: {error}", "the guide on large language models has an example"
         ) from error
     try:
-        found = LlmSettings.model_validate_json(json.dumps(tables, default=str))
-    except ValidationError as error:
+        found = validate_tables(LlmSettings, tables, origin=str(path))
+    except MtkitError as error:
         if "data" in tables:
             raise MtkitError(
                 f"{path} is a recipe, not the file of a large language model",
                 f"translate by the recipe's model: --recipe {path}",
             ) from error
-        faults = explain(error, origin=str(path), tables=tables, section=LlmSettings)
-        raise MtkitError(faults.message, "docs/reference/llm.md lists the keys") from error
+        raise MtkitError(error.message, "docs/reference/llm.md lists the keys") from error
     folder = found.cache.folder or Path(f"{path.name}.cache")
     cache = found.cache.model_copy(update={"folder": path.absolute().parent / folder})
     return found.model_copy(update={"cache": cache})

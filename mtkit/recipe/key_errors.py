@@ -4,12 +4,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from mtkit.errors import MtkitError, shorten, suggest
 
+Part = TypeVar("Part", bound=BaseModel)
 _HINT = "--set section.key=value overrides a key for one command"
 
 # pydantic speaks of Python's types, a recipe has TOML's.
@@ -57,25 +58,45 @@ _CORPUS_KINDS = (
 )
 
 
-def explain(
-    error: ValidationError,
+def validate_tables(
+    section: type[Part],
+    tables: dict[str, object],
     *,
+    origin: str,
+    name: str = "",
+    changed: Mapping[str, str] | None = None,
+    context: Mapping[str, object] | None = None,
+) -> Part:
+    """Returns a section that parsed TOML tables describe.
+
+    Args:
+        section: The section's kind.
+        tables: The section as nested dictionaries.
+        origin: Where they come from.
+        name: Name of the section in a recipe; empty for a whole recipe.
+        changed: Where the value of a key, or of a whole section, comes from instead.
+        context: For the section's validators.
+
+    Raises:
+        MtkitError: Every faulty key, with a suggestion for an unknown one.
+    """
+    try:
+        # Strict JSON input keeps "5" from passing as 5, yet lets text be a path.
+        text = json.dumps(tables, default=str)
+        return section.model_validate_json(text, context=context)
+    except ValidationError as error:
+        raise _explain(error, origin, tables, section, name=name, changed=changed) from error
+
+
+def _explain(
+    error: ValidationError,
     origin: str,
     tables: dict[str, object],
     section: type[BaseModel],
-    name: str = "",
-    changed: Mapping[str, str] | None = None,
+    *,
+    name: str,
+    changed: Mapping[str, str] | None,
 ) -> MtkitError:
-    """Returns one error that names every faulty key, with a suggestion for an unknown one.
-
-    Args:
-        error: What pydantic found.
-        origin: Where the recipe comes from.
-        tables: What was validated.
-        section: What it was validated as.
-        name: Name of the section in a recipe; empty for a whole recipe.
-        changed: Where the value of a key, or of a whole section, comes from instead.
-    """
     # What a default is computed from failed: that is reported already.
     faults = [
         fault

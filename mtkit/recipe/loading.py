@@ -1,18 +1,16 @@
 """Recipes found, read, overridden, checked and written."""
 
-import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import tomli_w
-from pydantic import ValidationError
 
 from mtkit.errors import MtkitError, suggest
 from mtkit.paths import expand_home
 from mtkit.recipe.corpora import PairKeys
-from mtkit.recipe.key_errors import explain, find_origin
+from mtkit.recipe.key_errors import find_origin, validate_tables
 from mtkit.recipe.objective import LANGUAGE_MODELS
 from mtkit.recipe.overrides import apply_override, list_overrides, override_key
 from mtkit.recipe.recipe import Recipe
@@ -128,18 +126,12 @@ def check_recipe(
     data = tables.get("data")
     given = data.get("data_root", "") if isinstance(data, dict) else ""
     root = (folder / expand_home(str(given))).resolve()
+    changed = list_overrides(overrides)
     try:
-        # Strict JSON input keeps "5" from passing as 5, yet lets text be a path.
-        text = json.dumps(choose_defaults(tables), default=str)
+        filled, context = choose_defaults(tables), {DATA_ROOT: root}
+        recipe = validate_tables(Recipe, filled, origin=origin, changed=changed, context=context)
     except (RecursionError, ValueError) as error:
         raise _beyond_reading(origin) from error
-    try:
-        recipe = Recipe.model_validate_json(text, context={DATA_ROOT: root})
-    except ValidationError as error:
-        raise explain(
-            error, origin=origin, tables=tables, section=Recipe, changed=list_overrides(overrides)
-        ) from error
-    changed = list_overrides(overrides)
     for index, corpus in enumerate(recipe.data.train):
         if isinstance(corpus, PairKeys) and corpus.translated_by:
             typed = {

@@ -3,18 +3,12 @@
 Separate from `loading.py`, which loads all sections: a translator loads only its own.
 """
 
-import json
 from collections.abc import Sequence
-from typing import TypeVar
-
-from pydantic import BaseModel, ValidationError
 
 from mtkit.errors import MtkitError
 from mtkit.recipe.cluster import Cluster
-from mtkit.recipe.key_errors import explain
+from mtkit.recipe.key_errors import Part, validate_tables
 from mtkit.recipe.overrides import apply_override, list_overrides, override_key
-
-Part = TypeVar("Part", bound=BaseModel)
 
 
 def override_section(section: Part, name: str, overrides: Sequence[str]) -> Part:
@@ -36,17 +30,9 @@ def override_section(section: Part, name: str, overrides: Sequence[str]) -> Part
                 f"for example: --set {name}.{next(iter(type(section).model_fields))}=...",
             )
         apply_override(tables, override)
-    try:
-        return type(section).model_validate_json(json.dumps(tables[name], default=str))
-    except ValidationError as error:
-        raise explain(
-            error,
-            origin=f"--set {name}",
-            tables=tables[name],
-            section=type(section),
-            name=name,
-            changed=list_overrides(overrides),
-        ) from error
+    changed = list_overrides(overrides)
+    origin = f"--set {name}"
+    return validate_tables(type(section), tables[name], origin=origin, name=name, changed=changed)
 
 
 def split_overrides(overrides: Sequence[str], section: str) -> tuple[list[str], list[str]]:

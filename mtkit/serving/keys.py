@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-import json
 import re
 import secrets
 import time
@@ -17,7 +16,7 @@ from pydantic import AfterValidator, Field, ValidationError
 from mtkit.console import warn
 from mtkit.errors import MtkitError
 from mtkit.files import read_file, write_atomically
-from mtkit.recipe.key_errors import explain
+from mtkit.recipe.key_errors import validate_tables
 from mtkit.recipe.section import Count, CountFromZero, Section
 from mtkit.serving.request_errors import RequestError
 
@@ -133,15 +132,13 @@ def _read(path: Path) -> _KeyFile:
     try:
         content = read_file(path, max_bytes=_MAX_BYTES).decode("utf-8")
         tables = tomllib.loads(content)
-        return _KeyFile.model_validate_json(json.dumps(tables, default=str))
+        return validate_tables(_KeyFile, tables, origin=str(path))
     except FileNotFoundError as error:
         raise MtkitError(
             f"{path}: no such API key file", f"make one: mtkit serve --keys {path} --new-key NAME"
         ) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise MtkitError(f"{path}: invalid TOML: {error}") from error
-    except ValidationError as error:
-        raise explain(error, origin=str(path), tables=tables, section=_KeyFile) from error
 
 
 def _hash(shown: str) -> str:
