@@ -25,7 +25,7 @@ from mtkit.data.sources.lines import check_is_file
 from mtkit.errors import MtkitError
 from mtkit.files import writing_atomically
 from mtkit.recipe.corpora import FileCorpus, PairedFileCorpus, name_file
-from mtkit.recipe.corpus_files import FORMATS, WITHOUT_COLUMNS, ending_of, has_format
+from mtkit.recipe.corpus_files import FORMATS, WITHOUT_COLUMNS, format_of
 
 SplitBy = Literal["templates", "documents", "rows"]
 TRAIN = "train"
@@ -244,8 +244,8 @@ def read_as_corpora(
     """
     for path in files:
         check_is_file(path, "is its name right?")
-    paired = [path for path in files if has_format(path)]
-    texts = [path for path in files if not has_format(path)]
+    paired = [path for path in files if format_of(path)]
+    texts = [path for path in files if not format_of(path)]
     if len(texts) not in (0, 2):
         raise MtkitError(
             f"{texts[-1]}: expected two text files aligned by line, or files with both sides "
@@ -254,9 +254,7 @@ def read_as_corpora(
         )
     named: dict[str, Any] = dict(zip(_COLUMN_KEYS, columns or (), strict=False))
     corpora: list[ParallelCorpus] = [
-        PairedFileCorpus(
-            path=path, **({} if FORMATS[ending_of(path)] in WITHOUT_COLUMNS else named)
-        )
+        PairedFileCorpus(path=path, **({} if format_of(path) in WITHOUT_COLUMNS else named))
         for path in paired
     ]
     return [*corpora, *([FileCorpus(source=texts[0], target=texts[1])] if texts else [])]

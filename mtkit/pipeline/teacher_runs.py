@@ -9,7 +9,7 @@ from typing import Any
 from mtkit.errors import MtkitError
 from mtkit.recipe import Recipe, load_recipe
 from mtkit.recipe.corpora import PairKeys
-from mtkit.recipe.corpus_files import FORMATS, NUMBERED_FORMATS, STRING_PAIRS, ending_of
+from mtkit.recipe.corpus_files import NUMBERED_FORMATS, STRING_PAIRS, format_of
 from mtkit.recipe.data import Data
 from mtkit.recipe.loading import check_recipe
 from mtkit.recipe.synthesis import PAIRS, REVERSE
@@ -228,7 +228,7 @@ def _leave_pairs(tables: dict[str, Any]) -> dict[str, Any]:
 
 def _has_strings(corpus: dict[str, Any]) -> bool:
     """Checks that a corpus is a file of strings, which translates one way."""
-    return "path" in corpus and FORMATS.get(ending_of(Path(corpus["path"]))) in STRING_PAIRS
+    return "path" in corpus and format_of(Path(corpus["path"])) in STRING_PAIRS
 
 
 def _swap_sides(corpus: dict[str, Any]) -> None:
@@ -245,7 +245,7 @@ def _swap_sides(corpus: dict[str, Any]) -> None:
         corpus["source"], corpus["target"] = corpus["target"], corpus["source"]
         return
     columns = corpus.get("source_column"), corpus.get("target_column")
-    if "path" in corpus and FORMATS.get(ending_of(Path(corpus["path"]))) in NUMBERED_FORMATS:
+    if "path" in corpus and format_of(Path(corpus["path"])) in NUMBERED_FORMATS:
         columns = columns[0] or 1, columns[1] or 2
     if any(columns):
         corpus["target_column"], corpus["source_column"] = columns

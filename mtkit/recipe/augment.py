@@ -4,10 +4,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mtkit.recipe.section import RecipePath, Section
+from mtkit.recipe.section import RecipePath, Section, Share
 
 Rate = Annotated[float, Field(gt=0.0, le=1.0)]
-RateFromZero = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class Terms(Section):
@@ -24,15 +23,15 @@ class Terms(Section):
     them. In a recipe relative to `data.data_root`. Without one `mtkit prepare`
     aligns the pairs, or reads the `alignments` of a corpus, and annotates words by what they are
     aligned to, in the most frequent form. With one no alignment is read for terms."""
-    rate: Annotated[float, Field(gt=0.0, le=1.0)] = 0.2
+    rate: Rate = 0.2
     """Share of the pairs with such words on both sides from which an example is made."""
     max_terms: Annotated[int, Field(ge=1, le=20)] = 3
     """Maximum number of annotated terms in an example: words of the dictionary, or runs of up to
     three aligned words."""
-    masked: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    masked: Share = 0.0
     """Share of annotated terms whose source words are left out, so that the model has only the
     given translation (arXiv 2106.03730, section 2.2, masks them)."""
-    invented: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    invented: Share = 0.0
     """Share of annotated terms from alignments whose translation gets an invented stem, spliced
     from two real ones, in the annotation and in the target: the model must copy it. The ending
     stays, so that the model learns to inflect unknown words."""
@@ -62,11 +61,11 @@ class Placeholders(Section):
 class Casing(Section):
     """Examples in other casing, both sides alike."""
 
-    upper: RateFromZero = 0.01
+    upper: Share = 0.01
     """Share of the pairs that are also added in CAPITALS."""
-    title: RateFromZero = 0.01
+    title: Share = 0.01
     """Share of the pairs of which one in Title Case is made."""
-    lower: RateFromZero = 0.01
+    lower: Share = 0.01
     """Share of the pairs of which one in lower case is made."""
 
 

@@ -24,7 +24,7 @@ from mtkit.recipe.corpus_files import (
     Column,
     FileLocation,
     ending_of,
-    has_format,
+    format_of,
     uncompressed_name,
 )
 from mtkit.recipe.parsing import TreeCorpus
@@ -91,11 +91,11 @@ class PairedFileCorpus(_Tagged):
     @property
     def format(self) -> str:
         """What the file is, by the ending of its name."""
-        return FORMATS[ending_of(self.path)]
+        return format_of(self.path)
 
     @model_validator(mode="after")
     def _columns_suit_the_format(self) -> "PairedFileCorpus":
-        if not has_format(self.path):
+        if not self.format:
             raise ValueError(
                 f"expected a file name ending in {', '.join(FORMATS)}, found {self.path.name}; "
                 "for two text files use `source` and `target`"

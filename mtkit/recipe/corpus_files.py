@@ -104,6 +104,6 @@ def ending_of(path: Location) -> str:
     return Path(uncompressed_name(path)).suffix.lower()
 
 
-def has_format(path: Location) -> bool:
-    """Checks that a file's name has an ending of `FORMATS`, compressed or not."""
-    return ending_of(path) in FORMATS
+def format_of(path: Location) -> str:
+    """Returns a corpus's format by its name's ending, compressed or not; empty for others."""
+    return FORMATS.get(ending_of(path), "")

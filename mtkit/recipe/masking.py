@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from mtkit.recipe.section import Section
+from mtkit.recipe.section import Section, Share
 
 
 class Masking(Section):
@@ -15,9 +15,9 @@ class Masking(Section):
 
     share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.15
     """Share of the tokens that are predicted."""
-    mask: Annotated[float, Field(ge=0.0, le=1.0)] = 0.8
+    mask: Share = 0.8
     """Share of those that `<mask>` replaces."""
-    random: Annotated[float, Field(ge=0.0, le=1.0)] = 0.1
+    random: Share = 0.1
     """Share of those that a random piece replaces; the rest stay."""
     next_sentence: bool = True
     """Also predict whether a block's second segment follows its first, as it does in half of the
@@ -25,7 +25,7 @@ class Masking(Section):
     short_tokens: Annotated[int, Field(ge=8)] | None = None
     """Length of blocks in the first updates, 128 in BERT; default: `data.block_tokens`. Updates
     hold as many tokens (`training.batch_tokens`), in more blocks."""
-    short_updates: Annotated[float, Field(ge=0.0, le=1.0)] = 0.9
+    short_updates: Share = 0.9
     """Share of `max_steps` that is made with short blocks."""
 
     @model_validator(mode="after")

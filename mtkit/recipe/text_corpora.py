@@ -11,6 +11,7 @@ from mtkit.recipe.corpus_files import (
     Column,
     FileLocation,
     ending_of,
+    format_of,
 )
 from mtkit.recipe.section import Section
 
@@ -40,7 +41,7 @@ class _TableCorpus(Section):
     @property
     def format(self) -> str:
         """What the file is, by the ending of its name."""
-        return FORMATS[ending_of(self.path)]
+        return format_of(self.path)
 
     tag: ClassVar[str] = ""
 
