@@ -123,16 +123,13 @@ def check_new(folder: Path, hint: str = "name a new folder with --output") -> No
 
 
 def remove_folder(folder: Path) -> None:
-    """Removes a folder that mtkit made, if it is there; a link is removed, not followed."""
-    if folder.is_symlink():
-        folder.unlink()
-    elif folder.exists():
+    """Removes a folder or file of mtkit's, if it is there; a link is removed, not followed."""
+    if folder.is_dir() and not folder.is_symlink():
         for path in folder.iterdir():
-            if path.is_dir() and not path.is_symlink():
-                remove_folder(path)
-            else:
-                path.unlink()
+            remove_folder(path)
         folder.rmdir()
+    else:
+        folder.unlink(missing_ok=True)
 
 
 LOCK_NAME = "mtkit"

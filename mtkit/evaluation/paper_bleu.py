@@ -58,7 +58,8 @@ def paper_bleu(
             "give it, for example --set evaluation.language=de",
         )
     texts = [hypotheses, *references]
-    tokenize = _keep if tokenized else _moses_tokenizer(name)
+    tokenize: Callable[[Sequence[str]], list[str]]
+    tokenize = list if tokenized else _moses_tokenizer(name)
     cut = "already tokenised" if tokenized else f"both sides tokenised by Moses ({name})"
     case = "A to Z lowercased, " if lowercase else ""
     folded = ", A-Z lowercased" if lowercase else ""
@@ -132,10 +133,6 @@ def _moses_tokenizer(language: str) -> Callable[[Sequence[str]], list[str]]:
         return str(tokenizer.tokenize(line, return_str=True))
 
     return lambda lines: list(map(tokenize, lines))
-
-
-def _keep(lines: Sequence[str]) -> list[str]:
-    return list(lines)
 
 
 def _unescape(texts: Sequence[Sequence[str]]) -> list[list[str]]:

@@ -1,11 +1,10 @@
 """Entry point of `mtkit import`: writes a public translator or metric as a model folder."""
 
 import shlex
-import shutil
-import tempfile
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from mtkit.console import say, warn
 from mtkit.data.sources.lines import check_is_file, read_lines
@@ -159,12 +158,11 @@ def import_trimmed(source: str, output: Path, texts: Sequence[Path]) -> None:
         _trim(folder, output, texts)
         return
     output.parent.mkdir(parents=True, exist_ok=True)
-    whole = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
-    try:
-        import_model(source, whole, shows_use=False)
-        _trim(whole, output, texts)
-    finally:
-        shutil.rmtree(whole, ignore_errors=True)
+    with TemporaryDirectory(
+        prefix=f".{output.name}.", dir=output.parent, ignore_cleanup_errors=True
+    ) as whole:
+        import_model(source, Path(whole), shows_use=False)
+        _trim(Path(whole), output, texts)
 
 
 def _trim(folder: Path, output: Path, texts: Sequence[Path]) -> None:

@@ -31,7 +31,8 @@ class LineTeacher:
     ) -> None:
         self._synthesis, self._teacher, self._checker = synthesis, teacher, checker
         self._tag = tag
-        self._closeness = _open_closeness(synthesis.closest_to_reference)
+        metric = synthesis.closest_to_reference
+        self._closeness = None if metric is None else _open_closeness(metric)
 
     def __call__(self, lines: Sequence[TeacherLine]) -> Translated:
         """Returns the translations of lines, which aren't blank."""
@@ -99,7 +100,6 @@ class LineTeacher:
         chosen = [index for index, reason in enumerate(reasons) if not reason]
         back = self._checker.search([texts[index] for index in chosen], warns=False)
         closeness = _open_closeness("chrf")
-        assert closeness is not None
         for index, each in zip(chosen, back, strict=True):
             if closeness(each.text, lines[index].text) < limit:
                 reasons[index] = "round_trip"
@@ -154,10 +154,8 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _open_closeness(metric: str | None) -> Callable[[str, str], float] | None:
+def _open_closeness(metric: str) -> Callable[[str, str], float]:
     """Returns a sentence score of a text and its reference."""
-    if metric is None:
-        return None
     from sacrebleu.metrics.bleu import BLEU  # noqa: PLC0415
     from sacrebleu.metrics.chrf import CHRF  # noqa: PLC0415
 

@@ -91,6 +91,8 @@ def test_removing_a_folder_follows_no_link(tmp_path: Path) -> None:
     remove_folder(link)
     assert not link.is_symlink()
     assert (kept / "file").exists()
+    remove_folder(kept / "file")
+    assert not any(kept.iterdir())
     remove_folder(tmp_path / "absent")
 
 

@@ -358,7 +358,4 @@ def clear_stages(draft: Path, names: tuple[str, ...]) -> None:
     if draft.is_dir():
         for path in draft.iterdir():
             if path.name not in names:
-                if path.is_dir():
-                    remove_folder(path)
-                else:
-                    path.unlink()
+                remove_folder(path)
