@@ -115,7 +115,7 @@ def learn_aligner(preparation: Preparation, folder: Path) -> AlignerFacts:
 def _read_pairs(store: TextStore, parts: Iterable[TextPart]) -> Iterator[tuple[str, str]]:
     """Yields the pairs that count, in order."""
     for part in parts:
-        rows = store.read_part(part.number).filter(pa.array(part.is_unique))
+        rows = store.read_unique(part)
         yield from zip(*rows.select(PAIR_COLUMNS).to_pydict().values(), strict=True)
 
 

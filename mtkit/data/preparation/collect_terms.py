@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from mtkit.console import show_progress
 from mtkit.data.augmentation.aligned_terms import (
@@ -43,7 +42,7 @@ class PartWords:
 
     def __call__(self, part: TextPart) -> tuple[int, Counts]:
         """Returns the number of pairs, and the counts by side and word."""
-        rows = self._text.read_part(part.number).filter(pa.array(part.is_unique))
+        rows = self._text.read_unique(part)
         counts: Counts = Counter()
         for side in ("source", "target"):
             for line in rows.column(side).to_pylist():
@@ -70,9 +69,7 @@ class PartTerms:
 
     def __call__(self, part: TextPart) -> tuple[int, Counts]:
         """Returns the number of pairs, and of pairs with each lower-case term and translation."""
-        wanted = pa.array(part.is_unique)
-        text = self._text.read_part(part.number).filter(wanted)
-        links = self._alignments.read_part(part.number).filter(wanted)
+        text, links = self._text.read_unique(part), self._alignments.read_unique(part)
         find_words = choose_words(is_own=self._names_alignments[part.corpus])
         counts: Counts = Counter()
         for source, target, line in zip(

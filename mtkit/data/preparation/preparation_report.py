@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from mtkit.data.batches.length_order import LengthOrder
 from mtkit.data.batches.numbered_texts import TEXT_COLUMNS
@@ -45,22 +45,21 @@ _NOTABLE_DROP = 0.3
 
 
 @dataclass(frozen=True)
-class EpochSize:
+class _Size:
+    def multiply(self, factor: float) -> Self:
+        """Returns the size of a pass over `factor` times the data."""
+        sizes = {name: round(size * factor) for name, size in vars(self).items()}
+        return replace(self, **{**sizes, "updates": ceil(vars(self)["updates"] * factor)})
+
+
+@dataclass(frozen=True)
+class EpochSize(_Size):
     """The size of one pass over the data: pairs by corpus weight, and tokens with `</s>`."""
 
     pairs: int
     source_tokens: int
     target_tokens: int
     updates: int
-
-    def multiply(self, factor: float) -> "EpochSize":
-        """Returns the size of a pass over `factor` times the data."""
-        return EpochSize(
-            pairs=round(self.pairs * factor),
-            source_tokens=round(self.source_tokens * factor),
-            target_tokens=round(self.target_tokens * factor),
-            updates=ceil(self.updates * factor),
-        )
 
     def describe(self) -> str:
         """Returns its pairs and tokens in words."""
@@ -71,20 +70,12 @@ class EpochSize:
 
 
 @dataclass(frozen=True)
-class TextEpochSize:
+class TextEpochSize(_Size):
     """The size of one pass over text: blocks by corpus weight, and tokens with `</s>`."""
 
     blocks: int
     tokens: int
     updates: int
-
-    def multiply(self, factor: float) -> "TextEpochSize":
-        """Returns the size of a pass over `factor` times the text."""
-        return TextEpochSize(
-            blocks=round(self.blocks * factor),
-            tokens=round(self.tokens * factor),
-            updates=ceil(self.updates * factor),
-        )
 
     def describe(self) -> str:
         """Returns its blocks and tokens in words."""

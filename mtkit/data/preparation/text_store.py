@@ -24,6 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mtkit.data.batches.ragged import Indices
+from mtkit.data.sources.lines import compress
 from mtkit.errors import MtkitError
 from mtkit.files import (
     check_file,
@@ -184,6 +185,10 @@ class TextStore:
             raise _damaged(path) from error
         return batch
 
+    def read_unique(self, part: TextPart) -> pa.RecordBatch:
+        """Returns the columns of one part, without duplicates and unselected rows."""
+        return self.read_part(part.number).filter(pa.array(part.is_unique))
+
     def list_parts(self, parts: Iterable[tuple[int, int]]) -> Iterator[TextPart]:
         """Yields each part, and which rows count; `parts` has its corpus and size."""
         first = 0
@@ -248,11 +253,6 @@ def _damaged(path: Path) -> MtkitError:
     return MtkitError(f"{path}: missing or damaged", "run `mtkit prepare` again")
 
 
-def open_duplicate_marks(folder: Path, num_rows: int) -> NDArray[np.bool_]:
-    """Returns a mark for each row of a text store, all False, mapped from its new file."""
-    return open_marks(folder / _DUPLICATES_FILE, num_rows)
-
-
 def open_marks(path: Path, num_rows: int) -> NDArray[np.bool_]:
     """Returns a mark for each row of a text store, all False, mapped from a new file."""
     if not num_rows:
@@ -280,9 +280,7 @@ def join_cells(row: Iterable[object]) -> str:
 def pack_rows(rows: Iterable[Sequence[object]]) -> bytes:
     """Returns rows as tab-separated lines in a zstd frame; empty if there are none."""
     text = "".join(map(join_cells, rows)).encode(errors="replace")
-    if not text:
-        return b""
-    return bytes(pa.compress(text, codec="zstd", asbytes=True))
+    return compress(text, Path(DROPPED_FILE)) if text else b""
 
 
 def pack_stored(
@@ -403,7 +401,7 @@ class KeyFiles:
 
     def mark_duplicates(self, pairs_per_corpus: Sequence[int]) -> list[NDArray[np.bool_]]:
         """Returns each corpus's marks, mapped from a text store's file; removes the key files."""
-        marks = open_duplicate_marks(self._folder, sum(pairs_per_corpus))
+        marks = open_marks(self._folder / _DUPLICATES_FILE, sum(pairs_per_corpus))
         for path in self._paths:
             mark_repeated(path, marks)
             path.unlink()

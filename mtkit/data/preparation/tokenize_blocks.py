@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from mtkit.data.batches.numbered_texts import NumberedTextsWriter
@@ -73,7 +72,7 @@ class LineTokenizer:
 
     def __call__(self, part: TextPart) -> TokenizedPart:
         """Returns the tokens of a part."""
-        unique = self._text.read_part(part.number).filter(pa.array(part.is_unique))
+        unique = self._text.read_unique(part)
         lines: list[str] = unique.column("text").to_pylist()
         sentences = Ragged.of(self._tokenizer.tokenize("source", lines))
         counts = ColumnCounts(

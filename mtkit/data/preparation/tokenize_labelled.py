@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from mtkit.data.batches.joined_texts import encode_texts
 from mtkit.data.batches.numbered_texts import NumberedTextsWriter
@@ -35,7 +34,7 @@ class LabelledTokenizer:
 
     def __call__(self, part: TextPart) -> TokenizedPart:
         """Returns the tokens of a part."""
-        unique = self._text.read_part(part.number).filter(pa.array(part.is_unique))
+        unique = self._text.read_unique(part)
         columns = unique.to_pydict()
         texts, seconds = columns["text"], columns["second"] if self._has_pairs else None
         rows = encode_texts(self._tokenizer, texts, seconds, max_tokens=self._max_tokens)

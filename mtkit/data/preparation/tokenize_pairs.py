@@ -107,7 +107,7 @@ class PairTokenizer:
 
     def __call__(self, part: TextPart) -> TokenizedPart:
         """Returns the tokens of a part."""
-        unique = self._text.read_part(part.number).filter(pa.array(part.is_unique))
+        unique = self._text.read_unique(part)
         text: dict[str, list[str]] = unique.select(PAIR_COLUMNS).to_pydict()
         kinds: list[str] = []
         links = self._read_links(part)
@@ -164,7 +164,7 @@ class PairTokenizer:
         """Returns the links of a part's pairs; None if pairs aren't aligned."""
         if self._alignments is None:
             return None
-        found = self._alignments.read_part(part.number).filter(pa.array(part.is_unique))
+        found = self._alignments.read_unique(part)
         find_words = choose_words(is_own=self._job.names_alignments[part.corpus])
         return Links(found.column(ALIGNMENT_COLUMN).to_pylist(), find_words)
 

@@ -48,6 +48,7 @@ from mtkit.data.preparation.translated_blocks import (
 )
 from mtkit.data.sources.blocks import Block
 from mtkit.data.sources.corpora import NumberedPairs, ParallelCorpus, input_files, read_blocks
+from mtkit.data.sources.lines import compress
 from mtkit.errors import MtkitError
 from mtkit.files import digest, digest_file
 from mtkit.recipe.corpora import TranslatedCorpus, corpus_names
@@ -154,7 +155,7 @@ def _translate_corpus(
     described = _describe(preparation, corpus)
     # The share to keep is chosen afterwards.
     described[1]["keep"] = corpus.synthesis.keep is not None
-    key = digest(described)[:16]
+    key = digest(described)
     drops_invalid = preparation.data.cleaning.encoding.invalid_utf8 == "drop"
     chosen = CorpusSample(_SAMPLE_BLOCKS, _SAMPLE_LINES)
     if sample is not None:
@@ -258,7 +259,7 @@ def _reuse(preparation: Preparation, folder: Path, key: str) -> Path | None:
 
 
 def _name_translations(folder: Path, key: str, content: Path) -> Path:
-    return folder / f"{key}.{digest_file(content)[:16]}{_BLOCKS}"
+    return folder / f"{key}.{digest_file(content)}{_BLOCKS}"
 
 
 def _write_pairs(
@@ -296,7 +297,7 @@ def _write_pairs(
             for column, stream in streams.items():
                 lines = kept.column(column).to_pylist()
                 text = "".join(f"{line}\n" for line in lines).encode(errors="replace")
-                stream.write(pa.compress(text, codec="zstd", asbytes=True))
+                stream.write(compress(text, files[column]))
             known.append(kept.column("probability").to_numpy())
             _add_samples(facts, batch, reasons)
     facts["dropped"] = dict(sorted(dropped.items()))

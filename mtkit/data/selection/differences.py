@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from mtkit.console import show_progress
@@ -106,7 +105,7 @@ class PartScorer:
         """Returns the difference of each row of a part; NaN for a duplicate, [rows]."""
         differences = np.full(len(part.is_unique), np.nan, dtype=_NUMBER)
         if part.is_unique.any():
-            unique = self._text.read_part(part.number).filter(pa.array(part.is_unique))
+            unique = self._text.read_unique(part)
             columns = unique.to_pydict()
             if self._judge is not None:
                 differences[part.is_unique] = self._judge(columns["source"], columns["target"])

@@ -10,7 +10,7 @@ from mtkit.data.preparation.text_store import (
     TextStore,
     TextStoreWriter,
     make_text_batch,
-    open_duplicate_marks,
+    open_marks,
     write_part,
 )
 from mtkit.errors import MtkitError
@@ -25,7 +25,7 @@ def write(folder: Path, pairs: list[tuple[str, str]], size: int, duplicates=()) 
             sources, targets = zip(*pairs[first : first + size], strict=True)
             batch = make_text_batch({"source": sources, "target": targets})
             store.append(write_part(folder, batch))
-    marks = open_duplicate_marks(folder, len(pairs))
+    marks = open_marks(folder / "is_duplicate.npy", len(pairs))
     for place in duplicates:
         marks[place] = True
     return TextStore(folder)
@@ -93,7 +93,7 @@ def test_text_alone(tmp_path: Path) -> None:
         last = write_part(tmp_path, make_text_batch({"text": ["three"]}))
         writer.append(last, np.array([2]))
     assert len(list((tmp_path / "parts").iterdir())) == 4
-    open_duplicate_marks(tmp_path, 4)[2] = True
+    open_marks(tmp_path / "is_duplicate.npy", 4)[2] = True
     store = TextStore(tmp_path)
     assert (store.num_parts, store.columns) == (2, ("text", "document"))
     parts = [part.to_pylist() for part in store.iterate_unique()]

@@ -12,7 +12,7 @@ import pytest
 from mtkit.data.preparation.text_store import (
     TextStoreWriter,
     make_text_batch,
-    open_duplicate_marks,
+    open_marks,
     write_part,
 )
 from mtkit.data.selection.differences import (
@@ -68,7 +68,7 @@ def write(folder: Path, columns: dict[str, list[str]], sizes: list[int], duplica
             part = {name: lines[first : first + size] for name, lines in columns.items()}
             store.append(write_part(folder, make_text_batch(part)))
             first += size
-    marks = open_duplicate_marks(folder, sum(sizes))
+    marks = open_marks(folder / "is_duplicate.npy", sum(sizes))
     marks[list(duplicates)] = True
 
 

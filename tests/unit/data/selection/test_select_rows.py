@@ -11,7 +11,7 @@ from mtkit.data.preparation.text_store import (
     TextStore,
     TextStoreWriter,
     make_text_batch,
-    open_duplicate_marks,
+    open_marks,
     write_part,
 )
 from mtkit.data.selection.select_rows import LEFT_OUT_FILE, select_rows
@@ -38,7 +38,7 @@ def select(
             batch = make_text_batch({"text": texts, "line": rows + 1})
             store.append(write_part(folder, batch))
             first += len(found)
-    marks = open_duplicate_marks(folder, len(differences))
+    marks = open_marks(folder / "is_duplicate.npy", len(differences))
     marks[:] = np.isnan(differences)
     sizes = [(corpus, len(found)) for corpus, found in parts]
     facts = select_rows(
