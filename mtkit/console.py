@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 from mtkit.errors import MtkitError
@@ -51,6 +52,10 @@ def say(text: str) -> None:
 def warn(text: str) -> None:
     """Prints a line that begins with `warning:`."""
     print_line(open_console(), ("warning:", "yellow"), " ", text)
+
+
+warn_once = cache(warn)
+"""Prints a warning the first time that it is given."""
 
 
 def report(error: MtkitError) -> None:

@@ -23,7 +23,7 @@ _FEW_ITEMS = 2
 """Up to this many items are done in this process: starting workers would take longer."""
 _MIN_SECONDS_PER_WORKER = 2.0
 """Starting a process takes one."""
-_ITEMS_AHEAD = 2
+ITEMS_AHEAD = 2
 """Items per worker: one in progress and one waiting."""
 
 
@@ -134,7 +134,7 @@ class LocalExecutor(Executor):
                     else:
                         future.add_done_callback(following.put)
                     num_pending += 1
-                    if num_pending > self.num_workers * _ITEMS_AHEAD:
+                    if num_pending > self.num_workers * ITEMS_AHEAD:
                         yield following.get().result()
                         num_pending -= 1
                 for _ in range(num_pending):

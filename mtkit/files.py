@@ -92,6 +92,13 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         stream.write(content)
 
 
+def write_lines(path: Path, lines: Iterable[str]) -> bytes:
+    """Writes lines into a file as `write_atomically` does; returns its bytes."""
+    content = "".join(f"{line}\n" for line in lines).encode("utf-8", errors="backslashreplace")
+    write_atomically(path, content)
+    return content
+
+
 @contextmanager
 def writing_atomically(path: Path, *, folder: Path | None = None) -> Iterator[IO[bytes]]:
     """Yields a stream whose bytes replace a file when the block succeeds; see `write_atomically`.

@@ -18,6 +18,7 @@ from typing import Any
 from mtkit.console import say, warn
 from mtkit.errors import MtkitError, shorten
 from mtkit.executor import (
+    ITEMS_AHEAD,
     NO_MODELS,
     Executor,
     Item,
@@ -31,8 +32,6 @@ from mtkit.memory import return_freed_memory
 from mtkit.programs import import_extra
 from mtkit.version import __version__
 
-_ITEMS_AHEAD = 2
-"""Items per worker: one in progress and one waiting."""
 _MAX_KILLED = 3
 """Workers that an item or a node may lose before it is given up."""
 _SECONDS_BETWEEN_LOOKS = 5.0
@@ -235,7 +234,7 @@ class _ActorPool:
             self._look_at_nodes()
             while worker := self._find_free():
                 # Results that wait for an earlier one take memory.
-                is_full = num_read - num_passed >= 2 * _ITEMS_AHEAD * len(self._workers)
+                is_full = num_read - num_passed >= 2 * ITEMS_AHEAD * len(self._workers)
                 if not self._to_do and not is_read and not is_full:
                     following = next(remaining, None)
                     is_read = following is None
@@ -272,7 +271,7 @@ class _ActorPool:
             each
             for each in self._workers
             if each.is_ready
-            and len(each.waiting) < _ITEMS_AHEAD
+            and len(each.waiting) < ITEMS_AHEAD
             and not any(
                 self._is_suspect(self._assignments[future].index) for future in each.waiting
             )

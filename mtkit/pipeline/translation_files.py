@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mtkit.data.sources.blocks import decode_text
 from mtkit.data.sources.lines import read_lines
-from mtkit.files import as_json_text, digest_bytes, read_json, write_atomically
+from mtkit.files import as_json_text, digest_bytes, read_json, write_atomically, write_lines
 from mtkit.locks import locked
 from mtkit.workspace import Workspace
 
@@ -75,7 +75,7 @@ class TranslationFiles:
         """Writes a translation into the files; returns it as `read` would."""
         self._record.parent.mkdir(parents=True, exist_ok=True)
         with locked(self._record):
-            content = _write_lines(self._hypothesis, hypotheses)
+            content = write_lines(self._hypothesis, hypotheses)
             record = {**made_from, "hypothesis": digest_bytes(content)}
             write_atomically(self._record, as_json_text(record, is_ascii=True))
             return self._write_text(sources, references, content)
@@ -89,9 +89,9 @@ class TranslationFiles:
         paths = map(self._find_reference, itertools.count())
         return TranslatedTestSet(
             self._name,
-            _split_lines(_write_lines(self._source, sources), self._source),
+            _split_lines(write_lines(self._source, sources), self._source),
             [
-                _split_lines(_write_lines(path, lines), path)
+                _split_lines(write_lines(path, lines), path)
                 for path, lines in zip(paths, references, strict=False)
             ],
             _split_lines(hypotheses, self._hypothesis),
@@ -105,13 +105,6 @@ class TranslationFiles:
     def _find_reference(self, index: int) -> Path:
         name = self._reference.name
         return self._reference.with_name(f"{name}{index + 1}" if index else name)
-
-
-def _write_lines(path: Path, lines: Sequence[str]) -> bytes:
-    """Writes lines into a file; returns its bytes."""
-    text = "".join(f"{line}\n" for line in lines)
-    write_atomically(path, text)
-    return text.encode()
 
 
 def _split_lines(content: bytes, path: Path) -> list[str]:

@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
 from torch import nn
 
-from mtkit.console import warn
+from mtkit.console import warn, warn_once
 from mtkit.errors import MtkitError
 from mtkit.files import digest_file
 from mtkit.folders import building, discard_folder, remove_folder, restore_retired
@@ -32,7 +31,6 @@ from mtkit.training.checkpoint import (
 from mtkit.training.learner import Learner, list_frozen, load_moments, pack_moments
 
 _DAMAGED = "damaged-"
-_warn_once = cache(warn)
 
 
 class CheckpointFolder:
@@ -56,7 +54,7 @@ class CheckpointFolder:
             except DamagedCheckpointError as error:
                 if not skips_damaged:
                     raise
-                _warn_once(f"{error.message}; skipping it")
+                warn_once(f"{error.message}; skipping it")
         return found
 
     def save(

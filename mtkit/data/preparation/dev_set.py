@@ -26,7 +26,7 @@ from mtkit.data.preparation.tokenize_pairs import (
 from mtkit.data.prepared import describe_inputs
 from mtkit.data.sources.corpora import Pair, read_corpus_text, read_labelled
 from mtkit.errors import MtkitError
-from mtkit.files import digest, write_atomically
+from mtkit.files import digest, write_lines
 from mtkit.recipe.data import Data
 from mtkit.recipe.text_corpora import TextCorpus, TextTableCorpus
 from mtkit.text.tokenizer import SubwordTokenizer
@@ -47,7 +47,7 @@ def _write_pairs(preparation: Preparation, folder: Path) -> DevFacts:
     with TokenStoreWriter(folder, widths) as store:
         store.append(make_batch(tokens, widths), corpus=0)
     for column, lines in zip(PAIR_COLUMNS, zip(*pairs, strict=True), strict=True):
-        write_atomically(folder / f"{column}.txt", "".join(f"{line}\n" for line in lines))
+        write_lines(folder / f"{column}.txt", lines)
     return {
         "read": len(pairs),
         "kept": len(tokens["source"]),
@@ -67,7 +67,7 @@ def _write_blocks(preparation: Preparation, folder: Path) -> DevFacts:
     blocks, num_documents = cut_whole(shape, sentences, documents)
     with NumberedTextsWriter(folder, tokenizer.source_vocab_size) as store:
         store.append(blocks.tokens, blocks.documents, corpus=0)
-    write_atomically(folder / "text.txt", "".join(f"{line}\n" for line in lines))
+    write_lines(folder / "text.txt", lines)
     return {
         "read": len(lines),
         "kept": len(lines),
@@ -116,8 +116,8 @@ def _write_labelled(preparation: Preparation, folder: Path) -> DevFacts:
     with NumberedTextsWriter(folder, tokenizer.source_vocab_size, labels) as writer:
         writer.append(tokens, found, corpus=0)
     lines = texts if seconds is None else list(map("\t".join, zip(texts, seconds, strict=True)))
-    write_atomically(folder / "text.txt", "".join(f"{line}\n" for line in lines))
-    write_atomically(folder / "labels.txt", "".join(f"{label}\n" for label in rows["label"]))
+    write_lines(folder / "text.txt", lines)
+    write_lines(folder / "labels.txt", rows["label"])
     return {
         "read": len(texts),
         "kept": len(texts),

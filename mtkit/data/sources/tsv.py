@@ -4,9 +4,8 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 
-from mtkit.console import warn
+from mtkit.console import warn_once
 from mtkit.data.sources.blocks import decode_text
 from mtkit.data.sources.lines import LineReader, LineSource, check_has_content
 from mtkit.data.sources.tables import TableColumns, list_names, open_rows, parse_lines
@@ -17,9 +16,6 @@ from mtkit.units import plural
 
 _SIDES = ({"source", "src"}, {"target", "tgt", "trg"})
 """Other names that columns of pairs have."""
-
-# A file may be opened several times.
-_warn_once = cache(warn)
 
 
 @contextmanager
@@ -108,7 +104,8 @@ def warn_of_names(line: bytes, separator: str, name: str, languages: tuple[str, 
         for code, sides in zip(languages, _SIDES, strict=True)
     )
     if source and target and source != target:
-        _warn_once(
+        # A file may be opened several times.
+        warn_once(
             f"{name}:1: looks like column names, {list_names(names)}, but is read as a pair; "
             f'to use them: source_column = "{source}", target_column = "{target}" '
             f"(mtkit split: --columns {shlex.quote(f'{source},{target}')})"

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 _BINS_PER_SIDE = 10
 _NUM_EXAMPLES = 10
-_MIN_RANGE = 0.01
+MIN_RANGE = 0.01
 """Percentage points: scores are shown with two decimals."""
-_NICE_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+NICE_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,10 @@ def count_gains(gains: Sequence[float]) -> Histogram:
     """Returns gains in bins of one round width; the middle one contains 0."""
     sizes = sorted(map(abs, gains)) or [0.0]
     # One in a hundred may lie outside, or a few outliers would leave all others in three bins.
-    max_size = max(sizes[math.ceil(0.99 * len(sizes)) - 1], _MIN_RANGE)
+    max_size = max(sizes[math.ceil(0.99 * len(sizes)) - 1], MIN_RANGE)
     min_width = max_size / (_BINS_PER_SIDE + 0.5)
     power = 10.0 ** math.floor(math.log10(min_width))
-    width = power * next(step for step in _NICE_STEPS if step * power >= min_width * (1 - 1e-9))
+    width = power * next(step for step in NICE_STEPS if step * power >= min_width * (1 - 1e-9))
     num_sides = max(1, math.ceil(max_size / width - 0.5))
     counts = [0] * (2 * num_sides + 1)
     for gain in gains:

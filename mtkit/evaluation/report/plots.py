@@ -22,7 +22,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from matplotlib.transforms import Affine2D
 
 from mtkit.evaluation.analysis.analyze import ScoresByBucket
-from mtkit.evaluation.analysis.comparison import SystemComparison
+from mtkit.evaluation.analysis.comparison import MIN_RANGE, NICE_STEPS, SystemComparison
 from mtkit.evaluation.results import SystemResult
 
 WIDTH: Final = 360
@@ -62,9 +62,6 @@ _STYLE: dict[Any, Any] = {
 _LABELS_END, _VALUES_START = 130, 294
 """The axis's start and end, between the names of rows and their notes."""
 _ROW_HEIGHT, _AXIS_HEIGHT, _MARK_GAP = 24, 28, 2.5
-_MIN_RANGE = 0.01
-"""Percentage points: scores are shown with two decimals."""
-_NICE_STEPS = (1, 2, 2.5, 5, 10)
 _MAX_LABEL_CHARACTERS = 19
 _NO_SERIES = -1
 _FEW_SENTENCES = 30
@@ -172,7 +169,7 @@ def draw_gains(comparison: SystemComparison) -> str:
     # As high as the bars and slightly more.
     axes.axvline(0, -0.04, 1.06, color=_INK, linewidth=1, linestyle=(0, (3, 2)), clip_on=False)
     axes.set_yticks([])
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=_NICE_STEPS))
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=NICE_STEPS))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda gain, _: _show_gain(round(gain, 9))))
     axes.spines["bottom"].set_visible(True)
     figure.text(14 / WIDTH, 1 - 14 / 190, f"◀ {shorten_name(comparison.baseline)} better")
@@ -213,7 +210,7 @@ def _find_limits(values: Sequence[float]) -> tuple[float, float]:
     """Returns the limits of an axis with all values and some margin."""
     low, high = min(values, default=0.0), max(values, default=1.0)
     # A single value, or nearly equal ones, are in the middle.
-    margin = 0.06 * (high - low) if high - low > _MIN_RANGE else 1.0
+    margin = 0.06 * (high - low) if high - low > MIN_RANGE else 1.0
     return low - margin, high + margin
 
 
@@ -257,7 +254,7 @@ def _open_rows(rows: Sequence[tuple[str, str]]) -> tuple[Figure, Axes]:
     axes.set_yticks([])
     axes.grid(axis="x")
     axes.spines["bottom"].set_visible(True)
-    axes.xaxis.set_major_locator(MaxNLocator(5, steps=_NICE_STEPS))
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=NICE_STEPS))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     for row, (name, note) in enumerate(rows):
         middle = 1 - (row + 0.5) * _ROW_HEIGHT / (bottom + _AXIS_HEIGHT)
@@ -284,7 +281,7 @@ def _open_columns(names: Sequence[str], notes: Sequence[str]) -> tuple[Figure, A
         )
     axes.grid(axis="y")
     axes.spines["bottom"].set_visible(True)
-    axes.yaxis.set_major_locator(MaxNLocator(5, steps=_NICE_STEPS))
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=NICE_STEPS))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     return figure, axes
 
