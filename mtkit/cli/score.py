@@ -236,21 +236,25 @@ def _flag(
         check_report_names(reports, [*hypotheses, source], has_references=False)
     flagging = load_flagging(recipe, overrides)
     settings = flagging.scoring.settings
-    if settings.learned_metrics and not reports:
+    if settings.learned_metrics:
         from mtkit.pipeline.score_files import score_without_references
 
         scored = score_without_references(hypotheses, settings, source, device=device)
         _render([scored], as_json=as_json, names_systems=True)
-        return
+        if others := sorted(set(settings.metrics) - set(settings.learned_metrics)):
+            say(f"not computed without references: {', '.join(others)}")
+        if not reports:
+            return
     systems = flag_files(hypotheses, source, flagging)
-    if as_json:
-        write_json(as_content(systems, flagging))
-    else:
-        sys.stdout.write(as_flag_table(systems))
-    sys.stdout.flush()
-    say(NOTE)
-    for name, reason in flagging.omitted.items():
-        say(f"not checked: {name} ({reason})")
+    if not settings.learned_metrics:
+        if as_json:
+            write_json(as_content(systems, flagging))
+        else:
+            sys.stdout.write(as_flag_table(systems))
+        sys.stdout.flush()
+        say(NOTE)
+        for name, reason in flagging.omitted.items():
+            say(f"not checked: {name} ({reason})")
     for path in reports:
         write_flags(path, systems, flagging)
 

@@ -68,8 +68,13 @@ def split(
     for name, size in wanted.items():
         if sizes[name] < size:
             warn(
-                f"{name}.tsv has {sizes[name]:,} pairs of {size:,}: most pairs are too similar "
-                "to others, or misaligned"
+                f"{name}.tsv has {sizes[name]:,} pairs of {size:,}: "
+                + (
+                    "the other documents are larger than what is missing, misaligned, or have "
+                    "lines with one side only"
+                    if by == "documents"
+                    else "most pairs are too similar to others, or misaligned"
+                )
             )
 
 

@@ -18,6 +18,7 @@ from mtkit.data.preparation.translate_corpora import are_all_left_out
 from mtkit.data.prepare import list_sections, list_stages
 from mtkit.data.prepared import read_dev_side
 from mtkit.data.selection.language_models import LanguageModels, check_models
+from mtkit.data.sources.corpora import check_corpus
 from mtkit.data.tokenizer_choice import check_start
 from mtkit.errors import MtkitError
 from mtkit.executor import ONE_WORKER, Executor
@@ -68,10 +69,16 @@ def check_recipe_data(
         if preparation.choice.reused_folder is None:
             with preparation.listing_faults():
                 check_start(recipe.training.start_from)
+        num_faults = len(preparation.faults)
+        for corpus in (*recipe.data.train, recipe.data.dev):
+            with preparation.listing_faults():
+                check_corpus(corpus, languages=recipe.data.languages)
+        # The stages would report an unreadable corpus again, as one without its lines.
+        is_readable = len(preparation.faults) == num_faults
         with preparation.listing_faults():
             if models is not None:
                 check_models(recipe.data, models)
-            for stage in list_stages(preparation):
+            for stage in list_stages(preparation) if is_readable else ():
                 stage_folder = preparation.draft / stage.name
                 stage_folder.mkdir()
                 preparation.note(stage, stage.build(preparation, stage_folder))

@@ -9,23 +9,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
+from mtkit.checks.text import is_unspaced, split_folded_words
 from mtkit.data.cleaning.alignment import describe_misaligned, find_misaligned
 from mtkit.data.cleaning.overlap import make_folding
 from mtkit.data.preparation.cleaned_block import are_quoted
 from mtkit.data.preparation.text_store import join_cells
-from mtkit.data.sources.corpora import ParallelCorpus, read_blocks
-from mtkit.data.sources.lines import check_is_file
+from mtkit.data.sources.corpora import ParallelCorpus, check_corpus, read_blocks
+from mtkit.data.sources.lines import check_is_file, read_lines
+from mtkit.data.sources.string_corpora import contradicts, read_declared_languages
 from mtkit.errors import MtkitError
 from mtkit.files import writing_atomically
 from mtkit.recipe.corpora import FileCorpus, PairedFileCorpus, name_file
-from mtkit.recipe.corpus_files import FORMATS, WITHOUT_COLUMNS, format_of
+from mtkit.recipe.corpus_files import (
+    FORMATS,
+    STRING_PAIRS,
+    WITHOUT_COLUMNS,
+    ending_of,
+    format_of,
+)
 
 SplitBy = Literal["templates", "documents", "rows"]
 TRAIN = "train"
@@ -39,6 +48,7 @@ _LARGEST_GROUP = {"templates": 0.01, "documents": 1.0, "rows": 0.01}
 _ROWS_AT_ONCE = 10_000
 _COLUMN_KEYS = ("source_column", "target_column")
 _Keys = NDArray[np.uint64]
+_Marks = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,9 @@ class Splitting:
         created. Raises MtkitError if one of the files exists.
         """
         names = (TRAIN, *sizes)
+        for corpus in self.corpora:
+            check_corpus(corpus, languages=self.languages)
+            _check_languages(corpus, self.languages)
         paths = [folder / f"{name}.tsv" for name in names]
         for path in paths:
             if path.exists():
@@ -88,19 +101,28 @@ class Splitting:
 
     def _choose(self, sizes: Mapping[str, int]) -> NDArray[np.int64]:
         """Returns the set of each row, 0 for training, and -1 for a blank row."""
-        keys, is_blank, is_fit = self._describe_rows()
+        keys, is_blank, is_fit, is_copied = self._describe_rows()
         num_rows = int(np.count_nonzero(~is_blank))
         if sum(sizes.values()) > num_rows / 2:
             tenth = max(1, num_rows // 10)
             raise MtkitError(
                 f"{num_rows:,} pairs are too few for sets of "
                 f"{' and '.join(f'{size:,}' for size in sizes.values())}",
-                f"make the sets smaller: --dev {tenth} --test {tenth}",
+                f"make the sets smaller: --dev {tenth} --test {tenth}"
+                if num_rows >= 2 * len(sizes)
+                else "are these the right files?",
             )
         groups = _connect(keys[1:])
         order = np.argsort(groups, kind="stable")
         ends = np.flatnonzero(np.diff(groups[order])) + 1
-        members = [rows for rows in np.split(order, ends) if is_fit[rows].all()]
+        if self.by != "documents":
+            is_fit &= ~is_copied
+        # A document has names and numbers, which are equal on both sides.
+        members = [
+            rows
+            for rows in np.split(order, ends)
+            if is_fit[rows].all() and 2 * is_copied[rows].sum() <= np.count_nonzero(~is_blank[rows])
+        ]
         # By the smallest key of a row in it: the same whatever the order of the corpus is.
         members.sort(key=lambda rows: int(keys[0][rows].min()))
         chosen = np.zeros(len(is_blank), np.int64)
@@ -118,8 +140,8 @@ class Splitting:
         chosen[is_blank] = -1
         return chosen
 
-    def _describe_rows(self) -> tuple[list[_Keys], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Returns keys of the rows, which of them are blank, and which may be in a small set.
+    def _describe_rows(self) -> tuple[list[_Keys], _Marks, _Marks, _Marks]:
+        """Returns keys of the rows, and which are blank, fit for a small set, and copied.
 
         The first key is the pair's, the others group rows. Untranslated pairs, and pairs with a
         blank side, stay in the training set, where cleaning judges them.
@@ -129,6 +151,7 @@ class Splitting:
         columns: list[list[int]] = [[] for _ in range(2 if self.by == "documents" else 4)]
         blank: list[bool] = []
         fit: list[bool] = []
+        copied: list[bool] = []
         document = 0
         lengths: list[tuple[int, int, int]] = []
         num_quoted = 0
@@ -142,7 +165,8 @@ class Splitting:
             for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
                 left, right = folded[0][number], folded[1][number]
                 blank.append(not (source.strip() or target.strip()))
-                fit.append(bool(left and right) and left != right)
+                fit.append(bool(left and right))
+                copied.append(bool(left) and left == right)
                 document += blank[-1]
                 keys = [_hash(f"{source}\n{target}")]
                 if self.by == "documents":
@@ -165,6 +189,7 @@ class Splitting:
             [np.array(column, np.uint64) for column in columns],
             is_blank,
             is_fit | is_blank,
+            np.array(copied),
         )
 
     def _note_misaligned(self, lengths: NDArray[np.int64], is_fit: NDArray[np.bool_]) -> None:
@@ -191,7 +216,7 @@ class Splitting:
         num_rows = 0
         for _, sources, _ in self._read_columns():
             num_rows += len(sources)
-            counts.update(word for source in sources for word in source.casefold().split())
+            counts.update(word for source in sources for word in _split_words(source))
         least = max(_MIN_COUNT, num_rows // _ROWS_PER_COUNT)
         return _Templates(frozenset(word for word, count in counts.items() if count >= least))
 
@@ -206,12 +231,19 @@ class _Templates:
         """Returns the template of a text; empty if it has too few frequent words, or no gap."""
         kept = [
             word if word in self.words and not any(map(str.isdigit, word)) else ""
-            for word in text.casefold().split()
+            for word in _split_words(text)
         ]
         num_words = sum(map(bool, kept))
         if num_words < _MIN_TEMPLATE_WORDS or num_words == len(kept):
             return ""
         return " ".join(word or "*" for word, _ in groupby(kept))
+
+
+def _split_words(text: str) -> list[str]:
+    """Returns the words of a text, or its characters in a script without spaces."""
+    if not text.isascii() and is_unspaced([text]):
+        return split_folded_words(text)
+    return text.casefold().split()
 
 
 def _hash(text: str) -> int:
@@ -244,6 +276,8 @@ def read_as_corpora(
     """
     for path in files:
         check_is_file(path, "is its name right?")
+    if len(files) == 2 and all(map(_has_one_side, files)):
+        return [FileCorpus(source=files[0], target=files[1])]
     paired = [path for path in files if format_of(path)]
     texts = [path for path in files if not format_of(path)]
     if len(texts) not in (0, 2):
@@ -252,9 +286,43 @@ def read_as_corpora(
             f"({', '.join(FORMATS)})",
             "save a sheet as .csv; join several text files of a language: cat a.en b.en > all.en",
         )
+    tables = [path for path in paired if format_of(path) not in WITHOUT_COLUMNS]
+    if columns and not tables:
+        raise MtkitError("--columns: none of these files is a table", "leave --columns out")
     named: dict[str, Any] = dict(zip(_COLUMN_KEYS, columns or (), strict=False))
-    corpora: list[ParallelCorpus] = [
-        PairedFileCorpus(path=path, **({} if format_of(path) in WITHOUT_COLUMNS else named))
-        for path in paired
-    ]
+    corpora: list[ParallelCorpus] = []
+    for path in paired:
+        try:
+            corpora.append(PairedFileCorpus(path=path, **(named if path in tables else {})))
+        except ValidationError as error:
+            faults = "; ".join(
+                fault["msg"].removeprefix("Value error, ") for fault in error.errors()
+            )
+            raise MtkitError(f"{path}: {faults}") from error
     return [*corpora, *([FileCorpus(source=texts[0], target=texts[1])] if texts else [])]
+
+
+def _has_one_side(path: Path) -> bool:
+    """Checks whether a file of a format for pairs has text without columns, or keyed strings."""
+    lines = list(islice(read_lines(path), 2)) if ending_of(path) in (".txt", ".json") else []
+    if not lines:
+        return False
+    if ending_of(path) == ".txt":
+        return "\t" not in lines[0]
+    # JSON lines have an object in each line.
+    return lines[0].lstrip().startswith("{") and not (
+        len(lines) == 2 and lines[0].rstrip().endswith("}")
+    )
+
+
+def _check_languages(corpus: ParallelCorpus, languages: tuple[str, str]) -> None:
+    """Checks that a file of strings doesn't declare other languages."""
+    if not isinstance(corpus, PairedFileCorpus) or corpus.format not in STRING_PAIRS:
+        return
+    declared = read_declared_languages(corpus.path, languages)
+    if any(map(contradicts, declared, languages)):
+        raise MtkitError(
+            f"{corpus.path}: it declares {' to '.join(filter(None, declared))}, not "
+            f"{' to '.join(languages)}",
+            "correct --from and --to, or the file's header",
+        )

@@ -73,7 +73,7 @@ class Evaluation(Section):
     """Confidence intervals and significance tests."""
     paper_bleu: bool = False
     """Also report the tokenised BLEU of papers on WMT14, besides sacreBLEU's."""
-    language: Annotated[str, Field(pattern=r"^([A-Za-z]{2,3}([-_][A-Za-z]+)*)?$")] = ""
+    language: Annotated[str, Field(pattern=r"^([A-Za-z]{2,3}([-_][A-Za-z0-9]+)*)?$")] = ""
     """Code of the target language, such as `de`; for scoring files, where no recipe is read."""
     glossary: RecipePath | None = None
     """Also score how terms are translated: a file as for `inference.glossary.path`. Relative to

@@ -122,9 +122,12 @@ class LineReader:
         self.num_taken += count
         return count
 
+    def _describe_progress(self) -> str:
+        return f" after line {self.num_taken}" if self.num_taken else ""
+
     def _reporting_damage(self) -> AbstractContextManager[None]:
         return reporting_damage(
-            self.path, self._compression, lambda: f" after line {self.num_taken}", name=self.name
+            self.path, self._compression, self._describe_progress, name=self.name
         )
 
 

@@ -98,6 +98,11 @@ def test_faults(tmp_path: Path) -> None:
     splitting = Splitting(read_as_corpora([tmp_path / "a.tsv"]), ("en", "de"))
     with pytest.raises(MtkitError, match="2 pairs are too few for sets of 30 and 20") as caught:
         splitting.split(tmp_path / "corpus", SIZES)
+    assert caught.value.hint == "are these the right files?"
+    (tmp_path / "b.tsv").write_text("one\teins\ntwo\tzwei\nthree\tdrei\nfour\tvier\n")
+    four = Splitting(read_as_corpora([tmp_path / "b.tsv"]), ("en", "de"))
+    with pytest.raises(MtkitError, match="4 pairs are too few for sets of 30 and 20") as caught:
+        four.split(tmp_path / "corpus", SIZES)
     assert caught.value.hint.endswith("--dev 1 --test 1")
     assert not (tmp_path / "corpus").exists()
     splitting.split(tmp_path / "corpus", {"test": 1})
@@ -143,3 +148,110 @@ def test_columns_and_quotes_of_a_table(tmp_path: Path) -> None:
     splitting = Splitting(read_as_corpora([tmp_path / "b.tsv"]), ("en", "de"))
     splitting.split(tmp_path / "other", {"test": 5})
     assert "30 of 30 pairs are in quotation marks" in splitting.notes[0]
+
+
+def test_a_document_may_have_lines_that_are_equal_on_both_sides(tmp_path: Path) -> None:
+    pairs = [(f"text {each} line", f"Text {each} Zeile") for each in range(4)]
+    documents = [
+        [(f"{number} {source}", f"{number} {target}") for source, target in pairs]
+        + [("2020", "2020")] * (1 if number < 20 else 5)
+        for number in range(40)
+    ]
+    rows = [row for document in documents for row in [*document, ("", "")]]
+    found = split(tmp_path / "a", rows, "documents")
+    chosen = {int(row[0].split()[0]) for name in SIZES for row in found[name]} - {2020}
+    assert len(found["test"]) > 10
+    # A document that isn't translated stays in the training set.
+    assert max(chosen) < 20
+
+
+@pytest.mark.parametrize("direction", [(0, 1), (1, 0)])
+def test_templates_of_a_language_without_spaces(tmp_path: Path, direction: tuple[int, int]) -> None:
+    names = [f"lib{number:x}name" for number in range(600)]
+    templates = [
+        (f"This package contains the documents of {name}", f"此软件包包含{name}的开发文档")
+        for name in names
+    ]
+    others = [(f"w{number} x{number} y{number}", f"甲{number}乙{number}") for number in range(400)]
+    rows = [(row[direction[0]], row[direction[1]]) for row in templates + others]
+    found = split(tmp_path / "a", rows, "templates")
+    held_out = found["test"] | found["dev"]
+    assert held_out
+    assert not any("name" in source for source, _ in held_out)
+
+
+@pytest.mark.parametrize(
+    ("names", "contents"),
+    [
+        (("en.txt", "de.txt"), ("one\ntwo\n", "eins\nzwei\n")),
+        (("en.json", "de.json"), ('{\n"a": "one",\n"b": "two"}', '{"b": "zwei", "a": "eins"}')),
+    ],
+)
+def test_two_files_of_one_side_each(tmp_path: Path, names, contents) -> None:
+    paths = [tmp_path / name for name in names]
+    for path, content in zip(paths, contents, strict=True):
+        path.write_text(content)
+    splitting = Splitting(read_as_corpora(paths), ("en", "de"))
+    splitting.split(tmp_path / "corpus", {"test": 1})
+    rows = [
+        line
+        for name in ("train", "test")
+        for line in (tmp_path / "corpus" / f"{name}.tsv").read_text().splitlines()
+    ]
+    assert sorted(rows) == ["one\teins", "two\tzwei"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("{}.txt", "a{0}\tb{0}\n"), ("{}.json", '{{"en": "a{0}", "de": "b{0}"}}\n')],
+)
+def test_two_files_with_both_sides(tmp_path: Path, name: str, content: str) -> None:
+    paths = [tmp_path / name.format(part) for part in ("first", "second")]
+    for number, path in enumerate(paths):
+        path.write_text("".join(content.format(2 * number + row) for row in range(2)))
+    Splitting(read_as_corpora(paths), ("en", "de")).split(tmp_path / "corpus", {"test": 2})
+    rows = (tmp_path / "corpus" / "train.tsv").read_text() + (
+        tmp_path / "corpus" / "test.tsv"
+    ).read_text()
+    assert sorted(rows.splitlines()) == [f"a{row}\tb{row}" for row in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "message"),
+    [
+        ("a.jsonl", (1, 2), r"a\.jsonl: .*name"),
+        ("a.tsv", (2, 2), r"a\.tsv: .*same"),
+        ("a.parquet.gz", None, r"a\.parquet\.gz: "),
+        ("a.tmx", (1, 2), "--columns: none of these files is a table"),
+    ],
+)
+def test_columns_that_a_file_does_not_have(tmp_path: Path, name, columns, message) -> None:
+    (tmp_path / name).write_text("x\ty\n")
+    with pytest.raises(MtkitError, match=message):
+        read_as_corpora([tmp_path / name], columns)
+
+
+def test_languages_that_a_file_declares(tmp_path: Path) -> None:
+    units = "".join(
+        f"<trans-unit id='{each}'><source>a{each}</source><target>b{each}</target></trans-unit>"
+        for each in range(4)
+    )
+    (tmp_path / "a.xlf").write_text(
+        "<xliff version='1.2'><file source-language='en' target-language='de-AT'><body>"
+        f"{units}</body></file></xliff>"
+    )
+    corpora = read_as_corpora([tmp_path / "a.xlf"])
+    with pytest.raises(MtkitError, match=r"a\.xlf: it declares en to de-AT, not de to en$"):
+        Splitting(corpora, ("de", "en")).split(tmp_path / "corpus", {"test": 1})
+    assert not (tmp_path / "corpus").exists()
+    found = Splitting(corpora, ("en", "de")).split(tmp_path / "corpus", {"test": 1})
+    assert found == {"train": 3, "test": 1}
+
+
+def test_utf_16_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.en").write_text("one\ntwo\n", encoding="utf-16")
+    (tmp_path / "a.de").write_text("eins\nzwei\n")
+    corpora = read_as_corpora([tmp_path / "a.en", tmp_path / "a.de"])
+    with pytest.raises(MtkitError, match=r"a\.en:1: byte 1") as caught:
+        Splitting(corpora, ("en", "de")).split(tmp_path / "corpus", {"test": 1})
+    assert "it is UTF-16" in caught.value.hint
