@@ -79,6 +79,15 @@ def test_translations_without_references_are_scored_by_a_metric_that_needs_none(
         assert row["value"] == pytest.approx(100.0 * scores.mean())
     assert rows[1]["difference"]["value"] == pytest.approx(rows[1]["value"] - rows[0]["value"])
 
+    # A report lists the flagged lines also then. What needs references is named.
+    both = f'evaluation.metrics=["bleu", "{tmp_path / "metric"}"]'
+    done = run_here(tmp_path, "score", *files, "--set", both, "--json", "--report", "flags.json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == rows
+    assert "not computed without references: bleu" in done.stderr
+    systems = json.loads((tmp_path / "flags.json").read_text())["systems"]
+    assert [system["system"] for system in systems] == ["a", "b"]
+
     published = write_metric(tmp_path / "da")
     import_model(str(published), tmp_path / "other", encoder=str(published / "encoder"))
     chosen = f'evaluation.metrics=["{tmp_path / "other"}"]'

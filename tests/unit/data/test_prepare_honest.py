@@ -44,6 +44,18 @@ def test_a_test_set_that_is_the_development_set_is_noted(tmp_path: Path) -> None
     assert "20 of the 20 lines of the test set held-out are in data.dev" in notes
 
 
+def test_a_file_in_another_encoding_is_no_file_without_its_lines(tmp_path: Path) -> None:
+    check(tmp_path)
+    pairs = [line.split("\t") for line in (tmp_path / "dev.tsv").read_text().splitlines()]
+    for side, name in enumerate(("dev.en", "dev.de")):
+        lines = "".join(f"{pair[side]}\n" for pair in pairs)
+        (tmp_path / name).write_text(lines, encoding="utf-16" if side else "utf-8")
+    sides = ("~data.dev.path", "data.dev.source=dev.en", "data.dev.target=dev.de")
+    [fault] = check(tmp_path, *sides).faults
+    assert fault.message.startswith(f"{tmp_path}/dev.de:1: byte 1 of the line is invalid UTF-8")
+    assert fault.hint.startswith("it is UTF-16; convert it: iconv")
+
+
 @pytest.mark.parametrize("key", ["data.dev.path", "evaluation.test_sets.0.path"])
 def test_training_text_that_is_held_out_stays_left_out(tmp_path: Path, key: str) -> None:
     [fault] = check(tmp_path, f"{key}=train.tsv").faults

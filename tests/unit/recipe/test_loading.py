@@ -181,7 +181,7 @@ def test_a_language_is_a_code_and_no_word(project: Path, key: str) -> None:
     expected = 'expected an ISO 639 code of two or three letters, such as "de" for German'
     assert f'{key}: {expected}, found "german"' in fault_of(f"{key}=german")
     assert f'data.language: {expected}, found "german"' in fault_of("data.language=german")
-    for code in ("de", "deu", "zh-Hant", "pt_BR"):
+    for code in ("de", "deu", "zh-Hant", "pt_BR", "es-419", "de-1996"):
         load_recipe("../recipes/small.toml", [f"{key}={code}"])
 
 

@@ -112,7 +112,9 @@ def test_a_damaged_file(tmp_path: Path, ending: str, kind: str, damage: str) -> 
             "plain text": b"one\ntwo\n",
         }[damage]
     )
-    with pytest.raises(MtkitError, match=rf"text\{ending}: damaged {kind} file after line") as told:
+    # Lines that a decompressor hasn't passed on yet aren't counted.
+    message = rf"text\{ending}: damaged {kind} file( after line [1-9]\d*)?: "
+    with pytest.raises(MtkitError, match=message) as told:
         list(read_lines(path))
     if damage == "plain text":
         assert (
