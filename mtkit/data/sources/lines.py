@@ -251,7 +251,9 @@ def read_lines(path: Path, *, is_verbatim: bool = False) -> Iterator[str]:
     pipe: it is read once. If `is_verbatim`, "\r" and a byte-order mark stay, to be reported.
     """
     if not path.is_fifo():
-        check_is_file(path, "is its name right?")
+        is_dash = str(path) == "-"
+        hint = "is its name right?" if not is_dash else "standard input is /dev/stdin"
+        check_is_file(path, hint)
     with LineReader(open_binary(path), path, compression=compression_of(path)) as reader:
         while lines := reader.take(_LINES_AT_ONCE):
             first = reader.num_taken - len(lines) + 1

@@ -15,11 +15,14 @@ from functools import lru_cache
 from typing import IO
 from xml.parsers import expat
 
+import webencodings
+
 from mtkit.data.sources.lines import check_has_content, opening
 from mtkit.data.sources.tables import TableColumns, list_names
 from mtkit.data.sources.values import RawRows, ValueSource
 from mtkit.errors import MtkitError
 from mtkit.storage import Location
+from mtkit.text.string_files.read_strings import find_declared_encoding
 from mtkit.text.string_files.xliff import CODES, is_line_break
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -30,6 +33,8 @@ _CHARACTER = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|&#(?:([0-9]{1,50})|[xX]([0-9a-fA-F]{1,50}));"
 )
 """A control, or a character reference."""
+_HEAD_BYTES = 200
+"""Bytes at the beginning that may declare the encoding."""
 _MAX_REFERENCE = 64
 """Maximum bytes of a character reference."""
 
@@ -80,6 +85,7 @@ class _Writable:
         self._stream = stream
         self._rest = b""
         self._is_wide: bool | None = None
+        self._mark = b"&#xFFFD;"
 
     def read(self, size: int = -1) -> bytes:
         """Returns some bytes; never splits a reference."""
@@ -87,28 +93,30 @@ class _Writable:
         content = self._rest + read
         if self._is_wide is None:
             self._is_wide = content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+            if find_declared_encoding(content[:_HEAD_BYTES]) in (None, webencodings.UTF8):
+                # A reference in CDATA would be text.
+                self._mark = "\ufffd".encode()
         if self._is_wide:
             return content
         begun = content.rfind(b"&", -_MAX_REFERENCE)
         is_whole = not read or begun < 0 or b";" in content[begun:]
         end = len(content) if is_whole else begun
         self._rest = content[end:]
-        written = _CHARACTER.sub(_make_writable, content[:end])
+        written = _CHARACTER.sub(self._make_writable, content[:end])
         # An empty result would mean the end.
         return written if written or not read else self.read(size)
 
-
-def _make_writable(found: re.Match[bytes]) -> bytes:
-    """Returns a character, or U+FFFD if XML 1.0 doesn't allow it (section 2.2)."""
-    decimal, hexadecimal = found.groups()
-    code = int(decimal) if decimal else int(hexadecimal, 16) if hexadecimal else 0
-    is_writable = (
-        code in (9, 10, 13)
-        or 0x20 <= code < 0xD800
-        or 0xE000 <= code < 0xFFFE
-        or 0x10000 <= code < 0x110000
-    )
-    return found.group() if is_writable else b"&#xFFFD;"
+    def _make_writable(self, found: re.Match[bytes]) -> bytes:
+        """Returns a character, or U+FFFD if XML 1.0 doesn't allow it (section 2.2)."""
+        decimal, hexadecimal = found.groups()
+        code = int(decimal) if decimal else int(hexadecimal, 16) if hexadecimal else 0
+        is_writable = (
+            code in (9, 10, 13)
+            or 0x20 <= code < 0xD800
+            or 0xE000 <= code < 0xFFFE
+            or 0x10000 <= code < 0x110000
+        )
+        return found.group() if is_writable else self._mark
 
 
 def _parse(path: Location, stream: IO[bytes]) -> Iterator[ET.Element]:

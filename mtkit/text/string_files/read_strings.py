@@ -97,7 +97,9 @@ def _decode(content: bytes, fallback: str = "") -> str:
     try:
         return content[len(mark) :].decode(name)
     except UnicodeDecodeError as error:
-        found = webencodings.lookup(fallback) if fallback else _find_declared(content[:_HEAD])
+        found = (
+            webencodings.lookup(fallback) if fallback else find_declared_encoding(content[:_HEAD])
+        )
         line = content.count(b"\n", 0, len(mark) + error.start) + 1
         if found is None or mark:
             fault = f"line {line}: invalid {name.upper()}"
@@ -108,7 +110,7 @@ def _decode(content: bytes, fallback: str = "") -> str:
         raise MtkitError(f"neither UTF-8 nor {found.name}", "convert it to UTF-8: iconv") from error
 
 
-def _find_declared(content: bytes) -> webencodings.Encoding | None:
+def find_declared_encoding(content: bytes) -> webencodings.Encoding | None:
     """Returns the encoding that a file or its header declares, by its name on the web."""
     declared = _CHARSET.search(content)
     return webencodings.lookup(declared[1].decode()) if declared else None
@@ -134,7 +136,7 @@ def _read_mo(content: bytes) -> Iterator[StringPair]:
     encoding = webencodings.UTF8
     for number, (key, value) in enumerate(read_catalogue(content), 1):
         if not key:
-            encoding = _find_declared(value) or webencodings.UTF8
+            encoding = find_declared_encoding(value) or webencodings.UTF8
             plurals = PluralForms(value.decode("latin-1"))
             continue
         try:

@@ -58,6 +58,10 @@ def test_markup_of_other_formats_is_left_out(tmp_path: Path, pairs_of) -> None:
     )
     [(text, _)] = pairs_of(corpus_of(tmp_path, unit(en=source, de="y")))
     assert text == "A bold very high word."
+    # Text that XML doesn't allow is found by filters, in CDATA too.
+    cut = "<![CDATA[a\x01b]]>c\x02d"
+    [(text, _)] = pairs_of(corpus_of(tmp_path, unit(en=cut, de="y")))
+    assert text == "a\ufffdbc\ufffdd"
     for code in ("<it pos='begin'>&lt;br/&gt;</it>", "<ph type='lb'/>", "<ph>&lt;BR&gt;</ph>"):
         [(text, _)] = pairs_of(corpus_of(tmp_path, unit(en=f"Hello{code}world", de="y")))
         assert text == "Hello world"
