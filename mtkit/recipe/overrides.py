@@ -31,6 +31,9 @@ def apply_override(tables: dict[str, Any], override: str) -> None:
             if removes and step not in node:
                 _check_known(steps, override)
                 return
+            if step not in node and steps[depth + 1].isdecimal() and depth + 2 < len(steps):
+                # A section in a list that isn't there.
+                _index([], steps[depth + 1], override)
             node = node.setdefault(step, {})
         if not isinstance(node, dict | list):
             key = ".".join(steps[: depth + 1])

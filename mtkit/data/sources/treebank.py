@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from mtkit.data.sources.blocks import BYTE_ORDER_MARK
 from mtkit.data.sources.lines import LineReader, check_has_content
 from mtkit.data.sources.values import RawRows
+from mtkit.errors import MtkitError
 from mtkit.recipe.parsing import Linearization, TreeCorpus
 from mtkit.text.trees.brackets import Tree, escape, linearize, read_trees, simplify
 
@@ -20,9 +21,14 @@ def read_treebank(corpus: TreeCorpus) -> Iterator[Tree]:
 
 def read_tree_rows(corpus: TreeCorpus, form: Linearization) -> RawRows:
     """Yields each tree's words and symbols; skips a tree of traces only, which has neither."""
-    for tree in read_treebank(corpus):
+    for number, tree in enumerate(read_treebank(corpus), start=1):
         source = " ".join(map(escape, tree.words))
-        target = " ".join(linearize(tree, form))
+        try:
+            target = " ".join(linearize(tree, form))
+        except MtkitError as error:
+            raise MtkitError(
+                f"{corpus.trees}, tree {number:,}: {error.message}", error.hint
+            ) from error
         yield (_encode(source), _encode(target)) if source else None
 
 

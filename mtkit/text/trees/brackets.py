@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from mtkit.errors import MtkitError
 from mtkit.recipe.parsing import Linearization
+from mtkit.text.token_ids import SPECIAL_PIECES
 
 ROOTS = ("", "TOP", "ROOT")
 """Labels of the bracket around a tree, without information."""
@@ -31,6 +32,8 @@ WORD = re.compile(r"[^ \t\r\n\f\v]+")
 _TOKEN = re.compile(r"\(([^ \t\r\n\f\v()]*)|\)|[^ \t\r\n\f\v()]+")
 _ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
 _BRACKET = re.compile(r"[()]")
+_RESERVED = frozenset("▁⁇")
+"""Characters by which SentencePiece writes spaces and unknown pieces."""
 ROOT = "TOP"
 """Label of the bracket that is written around a tree; EVALB's COLLINS.prm drops it."""
 
@@ -152,10 +155,14 @@ def linearize(tree: Tree, form: Linearization) -> list[str]:
 
 def _check(label: str, *, is_vinyals: bool) -> None:
     if not label:
-        raise MtkitError("a tree has a bracket without a label inside", "give it a label")
+        raise MtkitError("a bracket inside has no label", "give it a label")
+    if label in SPECIAL_PIECES or not _RESERVED.isdisjoint(label):
+        raise MtkitError(
+            f"the label '{label}' is reserved for vocabularies, or has ▁ or ⁇", "rename the label"
+        )
     if not is_vinyals and label.startswith("/"):
         raise MtkitError(
-            f"a tree has the label '{label}', which would close a constituent",
+            f"the label '{label}' would close a constituent",
             'set data.parsing.linearization to "vinyals", or rename the label',
         )
 

@@ -71,6 +71,7 @@ def test_removing_what_is_absent_changes_nothing() -> None:
         ("a..b=3", "expected section.key=value"),
         ("seed.low=3", "'seed' is a value, not a section"),
         ("data.train.2.source=c", "expected an index in a list of 2, from 0, found '2'"),
+        ("training.stages.0.steps=3", "expected an index in a list of 0, from 0, found '0'"),
         ("data.train.first=c", "expected an index in a list of 2, from 0, found 'first'"),
         ("~training.clippin", "unknown key 'clippin' (did you mean 'clipping'?)"),
         ("~trainng.clipping", "unknown key 'trainng' (did you mean 'training'?)"),

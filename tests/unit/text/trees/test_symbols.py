@@ -2,12 +2,15 @@
 
 import gzip
 import os
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 
+from mtkit.data.sources.treebank import read_tree_rows
 from mtkit.errors import MtkitError
+from mtkit.recipe.parsing import TreeCorpus
 from mtkit.text.trees.brackets import (
     PUNCTUATION,
     Leaf,
@@ -74,10 +77,20 @@ def test_a_part_of_speech_named_as_a_constituent() -> None:
 
 
 def test_labels_that_cant_be_told_from_brackets() -> None:
-    with pytest.raises(MtkitError, match="label '/', which"):
+    with pytest.raises(MtkitError, match="label '/' would close"):
         linearize(parse_tree("(S (/ /))"), "tensor2tensor")
-    with pytest.raises(MtkitError, match="without a label"):
+    with pytest.raises(MtkitError, match="a bracket inside has no label"):
         linearize(parse_tree("(S ( (NN a) (NN b)))"), "vinyals")
+
+
+@pytest.mark.parametrize("label", ["</s>", "<unk>", "S▁x", "A⁇B"])
+def test_labels_that_a_vocabulary_reserves(label: str, tmp_path: Path) -> None:
+    for brackets in (f"(S ({label} (NN a)))", f"(S ({label} a))"):
+        path = tmp_path / "trees.mrg"
+        path.write_text(f"(S (NN a))\n{brackets}\n")
+        message = f"trees.mrg, tree 2: the label '{label}' is reserved"
+        with pytest.raises(MtkitError, match=re.escape(message)):
+            list(read_tree_rows(TreeCorpus(trees=path), "tensor2tensor"))
 
 
 @pytest.mark.skipif("MTKIT_TEST_DATA" not in os.environ, reason="MTKIT_TEST_DATA isn't set")
