@@ -23,11 +23,11 @@ from mtkit.inference.request import LineError
 from mtkit.inference.translation import TermUse, Translation
 from mtkit.recipe.inference import GlossarySection as GlossarySettings
 from mtkit.recipe.inference import Inference
-from mtkit.text.glossary import FoundTerm, Glossary, Term, read_glossary
+from mtkit.text.glossary import FoundTerm, Glossary, Term, fold, read_glossary
 from mtkit.text.term_forms import FoundUse, annotate, find_uses, knows_terms
 from mtkit.text.token_ids import EOS, UNK
 from mtkit.text.tokenizer import SubwordTokenizer
-from mtkit.text.words import Span
+from mtkit.text.words import Span, blank_out
 
 _MAX_TOKENS = 64
 """Maximum tokens that an output of a part must contain: each costs the search time and memory.
@@ -68,11 +68,25 @@ class TextTerms:
     def find_uses(self, text: str) -> tuple[list[FoundUse], list[FoundUse]]:
         """Returns a translation's uses of wanted and of forbidden terms."""
         wanted = [(term.target, term.is_case_sensitive) for _, term in self.wanted]
-        # A forbidden word may be part of a wanted term elsewhere.
+        found = find_uses(text, wanted)
         forbidden = [(term.target, term.is_case_sensitive) for _, term in self.forbidden]
+        if not forbidden:
+            return found, []
         distinct = list(dict.fromkeys(forbidden))
-        uses = dict(zip(distinct, find_uses(text, distinct, shares=True), strict=True))
-        return find_uses(text, wanted), [uses[each] for each in forbidden]
+        # A forbidden word may be part of a wanted term elsewhere, but a wanted term isn't an
+        # inflected form of a forbidden one.
+        used = [use.span for use in found if use.span is not None and use.form == "used"]
+        rest = blank_out(text, sorted(used), " ")
+        uses = {
+            each: in_all if in_all.form == "used" else _check_case(text, each, in_rest)
+            for each, in_all, in_rest in zip(
+                distinct,
+                find_uses(text, distinct, shares=True),
+                find_uses(rest, distinct, shares=True),
+                strict=True,
+            )
+        }
+        return found, [uses[each] for each in forbidden]
 
     def describe(self, text: str, translation: str) -> list[TermUse]:
         """Returns how a translation uses the terms of a text, in order."""
@@ -82,6 +96,13 @@ class TextTerms:
             *_describe(text, self.forbidden, forbidden, translation),
         ]
         return sorted(told, key=lambda each: each.span)
+
+
+def _check_case(text: str, term: tuple[str, bool], use: FoundUse) -> FoundUse:
+    """Returns a use of a forbidden term; another case isn't one if case matters."""
+    target, is_case_sensitive = term
+    is_same = use.span is not None and fold(text[slice(*use.span)]) == fold(target)
+    return FoundUse("missed") if is_case_sensitive and is_same else use
 
 
 def choose_way(settings: GlossarySettings, tokenizer: SubwordTokenizer) -> Way:
@@ -158,7 +179,9 @@ class GlossaryTerms:
         required: list[tuple[int, ...]] = []
         room = _MAX_TOKENS
         for use, (_, term) in zip(wanted, terms.wanted, strict=True):
-            text = term.target if use.span is None else best[slice(*use.span)]
+            # Another form that is itself forbidden can't be required.
+            is_usable = use.span is not None and not any(map(use.overlaps, forbidden))
+            text = best[slice(*use.span)] if is_usable and use.span else term.target
             for phrase in self._encode([text]):
                 if len(phrase) <= room:
                     required.append(phrase)

@@ -67,6 +67,12 @@ class FoundUse:
     form: Form
     span: Span | None = None
 
+    def overlaps(self, other: "FoundUse") -> bool:
+        """Checks whether two uses have text in common."""
+        if self.span is None or other.span is None:
+            return False
+        return self.span[0] < other.span[1] and other.span[0] < self.span[1]
+
 
 def find_uses(
     text: str, targets: Sequence[tuple[str, bool]], *, shares: bool = False

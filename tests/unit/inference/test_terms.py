@@ -12,6 +12,7 @@ from mtkit.errors import MtkitError
 from mtkit.inference.engines.engine import EncodedSource
 from mtkit.inference.engines.torch_engine import TorchEngine
 from mtkit.inference.request import Request
+from mtkit.inference.terms import TextTerms
 from mtkit.inference.translation import Hypothesis
 from mtkit.inference.translator import Translator
 from mtkit.recipe.inference import GlossarySection, Inference, Sampling
@@ -88,6 +89,44 @@ def test_forbidden_terms_are_kept_out(terms_file):
         "terms: 1 used, 0 inflected, 0 missed; forbidden terms: 2 avoided, 0 used, 0 inflected"
     )
     assert [len(batch) for batch in engine.batches] == [2, 1]
+
+
+def find_forbidden(text: str, *terms: Term) -> tuple[list[str], list[str]]:
+    spans = [((0, 1), term) for term in terms]
+    found = TextTerms(
+        tuple(each for each in spans if not each[1].is_forbidden),
+        tuple(each for each in spans if each[1].is_forbidden),
+    )
+    wanted, forbidden = found.find_uses(text)
+    return [use.form for use in wanted], [use.form for use in forbidden]
+
+
+def test_another_case_is_no_use_of_a_forbidden_term_whose_case_matters():
+    strict = Term("cat", "katze", is_forbidden=True, is_case_sensitive=True)
+    assert find_forbidden("die Katze", strict) == ([], ["missed"])
+    assert find_forbidden("die katze", strict) == ([], ["used"])
+    assert find_forbidden("die katzen", strict) == ([], ["inflected"])
+    assert find_forbidden("die Katze", replace(strict, is_case_sensitive=False)) == ([], ["used"])
+
+
+def test_a_wanted_term_is_no_form_of_a_forbidden_one():
+    wanted = Term("staff", "Mitarbeitende")
+    forbidden = Term("staff", "Mitarbeiter", is_forbidden=True)
+    assert find_forbidden("die Mitarbeitende", wanted, forbidden) == (["used"], ["missed"])
+    both = "die Mitarbeitende, mit Mitarbeitern"
+    assert find_forbidden(both, wanted, forbidden) == (["used"], ["inflected"])
+    # A forbidden word inside a wanted term is still forbidden.
+    inside = Term("x", "rote Katze"), Term("y", "Katze", is_forbidden=True)
+    assert find_forbidden("eine rote Katze", *inside) == (["used"], ["used"])
+
+
+def test_a_form_that_is_forbidden_is_not_required(terms_file):
+    translator, engine = open_translator(terms_file, "cats\tKatze\ncats\tKatzen\tforbidden\n")
+    translator.search(["cats"])
+    decode = CharacterTokenizer().decode_target
+    [again] = engine.batches[1]
+    assert [decode(phrase) for phrase in again.required] == ["Katze"]
+    assert "Katzen" in [decode(phrase) for phrase in again.forbidden]
 
 
 def test_terms_of_a_line_in_parts_stand_in_the_line(terms_file):
