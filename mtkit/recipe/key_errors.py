@@ -114,7 +114,7 @@ def _explain(
         ):
             continue
         steps = [*([name] if name else []), *_path_in_tables(location, tables)]
-        if fault["type"] == "value_error" and steps and steps[-1] in _TAGS:
+        if fault["type"] in ("value_error", "model_type") and steps and steps[-1] in _TAGS:
             # A check of a whole corpus is located at the tag of its kind.
             steps = steps[:-1]
         known = known_keys(section, location)
@@ -249,6 +249,9 @@ def _path_in_tables(location: tuple[int | str, ...], tables: dict[str, object]) 
             node = child
         elif child is not None and _KIND.fullmatch(str(location[-1])):
             # What follows are kinds of a value, such as `constrained-int` and `literal['auto']`.
+            return [*steps, str(step)]
+        elif child is not None and index == len(location) - 2 and location[-1] in _TAGS:
+            # A value where a section of that kind belongs.
             return [*steps, str(step)]
         elif not is_last:
             continue
