@@ -41,7 +41,7 @@ def _read_pairs(path: Location, languages: tuple[str, str]) -> RawRows:
     if not wanted:
         raise MtkitError(
             f"{path}: none of its {len(pairs):,} translations is from '{languages[0]}' to "
-            f"'{languages[1]}'; found: {list_names(map(' to '.join, declared))}",
+            f"'{languages[1]}'; found: {list_names([' to '.join(each) for each in declared])}",
             "check data.source_language and data.target_language",
         )
     for pair in pairs:
@@ -65,7 +65,9 @@ def _fits(declared: tuple[str, str], wanted: tuple[str, str]) -> bool:
 def contradicts(declared: str, language: str) -> bool:
     """Checks that a file declares another language; a missing code contradicts nothing."""
     code = _CODE.match(declared)
-    return bool(code and language) and name_label(code[0]) != name_label(language)
+    if code is None or not language:
+        return False
+    return name_label(code[0]) != name_label(language)
 
 
 @contextmanager
