@@ -18,7 +18,7 @@ from mtkit.data.preparation.translate_corpora import are_all_left_out
 from mtkit.data.prepare import list_sections, list_stages
 from mtkit.data.prepared import read_dev_side
 from mtkit.data.selection.language_models import LanguageModels, check_models
-from mtkit.data.sources.corpora import check_corpus
+from mtkit.data.sources.corpora import check_corpus, input_files
 from mtkit.data.tokenizer_choice import check_start
 from mtkit.errors import MtkitError
 from mtkit.executor import ONE_WORKER, Executor
@@ -69,16 +69,18 @@ def check_recipe_data(
         if preparation.choice.reused_folder is None:
             with preparation.listing_faults():
                 check_start(recipe.training.start_from)
-        num_faults = len(preparation.faults)
+        unreadable: list[str] = []
         for corpus in (*recipe.data.train, recipe.data.dev):
+            num_faults = len(preparation.faults)
             with preparation.listing_faults():
                 check_corpus(corpus, languages=recipe.data.languages)
-        # The stages would report an unreadable corpus again, as one without its lines.
-        is_readable = len(preparation.faults) == num_faults
+            if len(preparation.faults) > num_faults:
+                unreadable += map(str, input_files(corpus))
+        num_faults = len(preparation.faults)
         with preparation.listing_faults():
             if models is not None:
                 check_models(recipe.data, models)
-            for stage in list_stages(preparation) if is_readable else ():
+            for stage in list_stages(preparation):
                 stage_folder = preparation.draft / stage.name
                 stage_folder.mkdir()
                 preparation.note(stage, stage.build(preparation, stage_folder))
@@ -89,7 +91,13 @@ def check_recipe_data(
             report = _describe(preparation, sample)
             sections = list_sections(preparation, report)
         num_bytes = _estimate_bytes(preparation.draft, sample)
-    return CheckFindings(report, sections, preparation.faults, num_bytes)
+    # The stages report an unreadable corpus again, for example as one with too few lines.
+    faults = [
+        fault
+        for number, fault in enumerate(preparation.faults)
+        if number < num_faults or not fault.message.startswith(tuple(unreadable))
+    ]
+    return CheckFindings(report, sections, faults, num_bytes)
 
 
 def _estimate_bytes(draft: Path, sample: CorpusSample) -> int:
