@@ -179,9 +179,10 @@ class GlossaryTerms:
         required: list[tuple[int, ...]] = []
         room = _MAX_TOKENS
         for use, (_, term) in zip(wanted, terms.wanted, strict=True):
-            # Another form that is itself forbidden can't be required.
-            is_usable = use.span is not None and not any(map(use.overlaps, forbidden))
-            text = best[slice(*use.span)] if is_usable and use.span else term.target
+            text = term.target
+            # A form that is itself forbidden can't be required.
+            if use.span is not None and not any(map(use.overlaps, forbidden)):
+                text = best[slice(*use.span)]
             for phrase in self._encode([text]):
                 if len(phrase) <= room:
                     required.append(phrase)

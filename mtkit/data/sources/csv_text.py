@@ -45,14 +45,12 @@ def open_csv(path: Location, wanted: TableColumns) -> Iterator[ValueSource]:
         separator = declared[1].decode() if declared else _choose_separator(beginning, names)
         text = _decode(stream)
         rows = _number_rows(text, separator, str(path))
-        first_number = 1
         if declared:
             next(rows)
-            first_number += 1
         elif not names:
             warn_of_names(first_line, separator, str(path), wanted.languages)
         places = find_places(columns, lambda: next(rows, (0, []))[1], path)
-        first_number += bool(names)
+        first_number = 1 + bool(declared) + bool(names)
         found = _read_rows(rows, places, str(path), separator)
         yield ValueSource(
             found, tuple(wanted.columns), str(path), wanted.languages, first_number=first_number
