@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 import sentencepiece
@@ -84,9 +84,10 @@ def train_model(
 ) -> bytes:
     """Returns a serialised SentencePiece model trained on normalised sentences."""
     model = io.BytesIO()
+    faults: list[BaseException] = []
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(sentences),
+            sentence_iterator=_keep_faults(sentences, faults),
             model_writer=model,
             model_type=settings.kind,
             vocab_size=settings.vocab_size,
@@ -107,8 +108,22 @@ def train_model(
             minloglevel=2,
         )
     except RuntimeError as error:
+        if faults:
+            raise faults[0] from None
         raise _explain(error, settings.vocab_size, what) from error
     return model.getvalue()
+
+
+def _keep_faults(sentences: Iterable[str], faults: list[BaseException]) -> Iterator[str]:
+    """Yields the sentences; keeps what ends them early, which SentencePiece would rename.
+
+    That is Ctrl-C, or a fault of the disk that holds them.
+    """
+    try:
+        yield from sentences
+    except (Exception, KeyboardInterrupt) as fault:
+        faults.append(fault)
+        raise
 
 
 def _explain(error: RuntimeError, vocab_size: int, what: str) -> MtkitError:

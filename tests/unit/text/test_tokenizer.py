@@ -2,6 +2,7 @@
 
 import gzip
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,17 @@ def test_a_blank_line_is_only_its_end() -> None:
 def test_without_tags_nothing_stands_before_a_line() -> None:
     tokenizer = train(joint=True)
     assert [tokenizer.split_tags(line) for line in ("", "a")] == [("", ""), ("", "a")]
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt(), OSError(5, "Input/output error")])
+def test_what_ends_the_text_early_is_not_blamed_on_it(fault: BaseException) -> None:
+    def sentences() -> Iterator[str]:
+        yield from SOURCES
+        raise fault
+
+    with pytest.raises(type(fault)) as raised:
+        train_tokenizer(Tokenizer(vocab_size=300), sentences(), TARGETS, seed=1)
+    assert raised.value is fault
 
 
 def test_too_little_text_for_the_vocabulary() -> None:
