@@ -312,8 +312,11 @@ class _Call:
         if threading.current_thread() is not threading.main_thread():
             return call(c_int32(0))
         cancelled, found, is_done = c_int32(0), [], threading.Event()
+        begins = threading.Lock()
 
         def work() -> None:
+            if not begins.acquire(blocking=False):
+                return
             try:
                 found.append(call(cancelled))
             finally:
@@ -321,14 +324,14 @@ class _Call:
 
         thread = threading.Thread(target=work, daemon=True)
         try:
-            # Ctrl-C while it starts leaves it running, too.
             thread.start()
             is_done.wait()
         except BaseException:
             cancelled.value = 1
             raise
         finally:
-            if thread.is_alive():
+            # After Ctrl-C while it starts: either it has begun, or it never calls.
+            if not begins.acquire(blocking=False):
                 thread.join()
         return found[0]
 
