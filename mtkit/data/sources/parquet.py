@@ -66,6 +66,9 @@ def _stream(corpus: HubCorpus, wanted: TableColumns, name: str) -> RawRows:
                 f"{name}: files of type '{builder.name}' can't be read",
                 "convert it to Parquet, JSON lines or CSV files, or to two text files",
             )
+        if builder.name == "csv":
+            # "None", "null" and "NA" are sentences, too.
+            builder.config.na_filter = False
         data_set = builder.as_streaming_dataset(split=corpus.split)
         for table in data_set.with_format("arrow").iter(batch_size=_STREAMED_ROWS):
             yield from _read_rows([table], wanted, name)

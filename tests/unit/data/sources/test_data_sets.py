@@ -54,6 +54,13 @@ def test_columns_named_like_the_languages(tmp_path: Path, pairs_of) -> None:
     assert pairs_of(HubCorpus(dataset=str(tmp_path), split="train")) == [("one", "eins")]
 
 
+def test_words_that_pandas_takes_for_nothing_are_sentences(tmp_path: Path, pairs_of) -> None:
+    pairs = [("None", "Keine"), ("NA", "k. A."), ("null", "Null"), ("", "leer")]
+    rows = "".join(f"{source},{target}\n" for source, target in pairs)
+    (tmp_path / "train.csv").write_text(f"en,de\n{rows}")
+    assert pairs_of(HubCorpus(dataset=str(tmp_path), split="train")) == pairs
+
+
 def test_max_pairs(folder: Path, blocks_of) -> None:
     corpus = HubTrainingCorpus(dataset=str(folder), split="train", max_pairs=1)
     [block] = blocks_of(corpus)
