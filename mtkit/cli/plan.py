@@ -50,6 +50,8 @@ def plan(
     updates and a validation. Translators that `mtkit run` trains first are listed first.
     """
     check_stdout("mtkit plan")
+    if gpus is not None and (hardware or "").lower() == "cpu":
+        raise typer.BadParameter("--gpus can't be combined with --hardware cpu")
     loaded, run_folder = run.open()
     from mtkit.files import as_json_text
     from mtkit.pipeline.plan import default_hardware
