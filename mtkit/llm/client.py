@@ -6,9 +6,10 @@ import time
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
-from mtkit.errors import MtkitError, shorten
+from mtkit.api_requests import quote_server
+from mtkit.errors import MtkitError
 from mtkit.http_file import read_retry_after
 from mtkit.llm.answers import BadAnswerError
 from mtkit.llm.cache import AnswerCache, make_cache_key
@@ -18,10 +19,9 @@ from mtkit.programs import import_extra
 CHARACTERS_PER_TOKEN = 4
 """For estimates, and for servers that count no tokens."""
 _MAX_REFUSED = 8
-"""Rejected requests before the job stops, if none has succeeded."""
+"""Requests that are rejected or badly answered before the job stops, if none has succeeded."""
 _MAX_COUNTED = 1_000_000_000
 """Maximum plausible token count in a response."""
-_SHOWN = 300
 Asked = Mapping[str, Any]
 """A request's `messages`, and additional keys of the file."""
 
@@ -127,7 +127,8 @@ class ChatClient:
         sampling = self._settings.sampling.model_dump(exclude_none=True)
         limit = self._settings.limits.answer_tokens
         own = {"model": self._settings.model, "stream": False, "max_tokens": limit}
-        return {**own, **sampling, **asked}
+        content = {**own, **sampling}
+        return {key: content[key] for key in content if key not in self._settings.omit} | {**asked}
 
     def _request(self, asked: Asked, stop: threading.Event) -> dict[str, str]:
         limits = self._settings.limits
@@ -145,7 +146,7 @@ class ChatClient:
             try:
                 status, headers, received = self._post(content)
             except (self._http.HTTPError, TimeoutError) as error:
-                fault, wait = self._show(f"{type(error).__name__}: {error}"), 0.0
+                fault, wait = quote_server(f"{type(error).__name__}: {error}", self._key), 0.0
                 is_bad = False
                 continue
             text, is_bad = received.decode("utf-8", "replace"), status == 200
@@ -153,7 +154,7 @@ class ChatClient:
                 answer = _read_body(received)
                 if answer is not None:
                     return self._count(answer, len(body))
-                fault, wait = f"not a chat API response: {self._show(text)}", 0.0
+                fault, wait = f"not a chat API response: {quote_server(text, self._key)}", 0.0
             elif status in (408, 409, 425, 429) or status >= 500:
                 fault, wait = self._describe(status, text), read_retry_after(headers)
             else:
@@ -161,7 +162,7 @@ class ChatClient:
         if stop.is_set():
             raise MtkitError("the job was stopped")
         if is_bad:
-            raise BadAnswerError(fault)
+            self._reject(fault, "check url in the file: the address up to /v1")
         raise MtkitError(
             f"{self._settings.url}: {fault} ({limits.attempts:,} attempts)",
             "is the server running? Run the same command again: it resumes from the cache",
@@ -189,27 +190,26 @@ class ChatClient:
     def _refuse(self, status: int, text: str) -> None:
         """Raises the error of a status that isn't retried."""
         fault = self._describe(status, text)
-        with self._lock:
-            self._num_refused += 1
-            is_hopeless = self._num_refused >= _MAX_REFUSED and not self.usage.requests
-        if status in (400, 413, 422) and not is_hopeless:
-            raise BadAnswerError(f"the server rejects the request: {fault}")
-        hint = "check url, model, sampling and extra in the file"
+        hint = "check url, model, sampling, extra and omit in the file"
+        if status in (400, 413, 422):
+            self._reject(f"the server rejects the request: {fault}", hint)
         if status in (401, 403):
             hint = (
                 "check the key" if self._key else 'name the variable with the key: key_from = "..."'
             )
         raise MtkitError(f"{self._settings.url}: {fault}", hint)
 
-    def _describe(self, status: int, text: str) -> str:
-        return f"status {status}: {self._show(text)}"
+    def _reject(self, fault: str, hint: str) -> NoReturn:
+        """Raises the error of one request; of the job, if many fail and none has succeeded."""
+        with self._lock:
+            self._num_refused += 1
+            is_hopeless = self._num_refused >= _MAX_REFUSED and not self.usage.requests
+        if is_hopeless:
+            raise MtkitError(f"{self._settings.url}: {fault}", hint)
+        raise BadAnswerError(fault)
 
-    def _show(self, text: str) -> str:
-        """Returns the beginning of a server's text, without the key and control characters."""
-        # The key first: shortening could leave a part of it.
-        shown = text.replace(self._key, "***") if self._key else text
-        shown = "".join(each if each.isprintable() else " " for each in shown)
-        return shorten(" ".join(shown.split()), _SHOWN)
+    def _describe(self, status: int, text: str) -> str:
+        return f"status {status}: {quote_server(text, self._key)}"
 
     def _count(self, answer: dict[str, Any], num_characters: int) -> dict[str, str]:
         content: str = answer["content"]

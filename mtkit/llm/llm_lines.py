@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from mtkit.api_requests import run_in_threads
 from mtkit.checks.flag import Flag
 from mtkit.errors import MtkitError, shorten
 from mtkit.evaluation.flags import FlagFinder, ScoredLine
@@ -245,37 +246,10 @@ class LlmLines:
         )
 
     def _answer_all(self, batches: Sequence[tuple[list[_Sentence], list[str]]]) -> None:
-        """Translates batches in threads, which are abandoned once one fails, or on Ctrl-C."""
-        todo, failed = iter(batches), list[BaseException]()
-        lock, stop = threading.Lock(), threading.Event()
-        num_left = len(batches)
-
-        def work() -> None:
-            nonlocal num_left
-            while not stop.is_set():
-                with lock:
-                    batch = next(todo, None)
-                if batch is None:
-                    return
-                try:
-                    self._answer(*batch, stop)
-                except BaseException as error:  # noqa: BLE001  raised in the caller
-                    failed.append(error)
-                with lock:
-                    num_left -= 1
-                if failed or not num_left:
-                    stop.set()
-
-        # Daemon threads: a request that hangs doesn't block the exit.
-        for _ in range(min(self.llm.concurrent_requests, num_left)):
-            threading.Thread(target=work, daemon=True).start()
-        try:
-            if batches:
-                stop.wait()
-        finally:
-            stop.set()
-        if failed:
-            raise failed[0]
+        """Translates batches in parallel."""
+        run_in_threads(
+            lambda batch, stop: self._answer(*batch, stop), batches, self.llm.concurrent_requests
+        )
 
     def _answer(
         self, batch: Sequence[_Sentence], before: Sequence[str], stop: threading.Event

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from mtkit.api_requests import check_key
 from mtkit.errors import MtkitError
 from mtkit.files import read_file
 from mtkit.recipe.flags import FlagName
@@ -136,6 +137,9 @@ class LlmSettings(Section):
     extra: dict[str, Any] = Field(default_factory=dict)
     """More keys of a request, such as `chat_template_kwargs`; text in them is a template that knows
     the languages."""
+    omit: tuple[Literal["max_tokens", "stream", "temperature"], ...] = ()
+    """Keys that aren't sent, for servers that refuse them; `extra` may have others instead, such as
+    `max_completion_tokens`."""
     examples: tuple[Example, ...] = ()
     """Examples for the prompt."""
     lines_before: Annotated[int, Field(ge=0, le=100)] = 0
@@ -169,11 +173,11 @@ class LlmSettings(Section):
         """The key; empty without one.
 
         Raises:
-            MtkitError: The variable isn't set.
+            MtkitError: The variable isn't set, or holds something else.
         """
         if not self.key_from:
             return ""
-        key = os.environ.get(self.key_from, "").strip()
+        key = check_key(os.environ.get(self.key_from, ""), self.key_from)
         if not key:
             raise MtkitError(
                 f"no key in the environment variable {self.key_from} (key_from)",

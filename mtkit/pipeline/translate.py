@@ -282,6 +282,7 @@ def open_remote(
     """
     from mtkit.recipe.inference import Inference
     from mtkit.recipe.override_section import override_section
+    from mtkit.recipe.overrides import override_key
     from mtkit.serving.client import RemoteTranslator
 
     allowed = tuple(
@@ -298,11 +299,15 @@ def open_remote(
                 f"--set {override}: a server has settings of its own",
                 "only inference.beam_size, n_best and paragraphs can be set in a request",
             )
-    settings = override_section(Inference(), "inference", overrides) if overrides else None
+    settings = None
+    if overrides:
+        asked = override_section(Inference(), "inference", overrides)
+        given = {override_key(override).split(".")[1] for override in overrides}
+        settings = Inference.model_construct(given, **dict(asked))
     return RemoteTranslator(
         address,
         key=os.environ.get("MTKIT_API_KEY"),
-        source=source_language or "auto",
+        source=source_language or None,
         target=target_language or None,
         settings=settings,
     )
