@@ -185,6 +185,11 @@ def test_a_key_is_sent_and_never_shown(open_with: Any, monkeypatch: Any, tmp_pat
             translator.translate(["a man"])
     assert "secret" not in str(found.value)
     assert "\x1b" not in str(found.value)
+    for value in ("sk-very\nsecret", "sk-very-sécret"):
+        monkeypatch.setenv("SECRET_NAME", value)
+        with pytest.raises(MtkitError) as found:
+            open_with(address, key_from="SECRET_NAME")
+        assert "sk" not in str(found.value)
     monkeypatch.delenv("SECRET_NAME")
     with pytest.raises(MtkitError, match="SECRET_NAME"):
         open_with(address, key_from="SECRET_NAME")
@@ -202,11 +207,27 @@ def test_a_line_that_the_server_refuses_does_not_stop_the_others(open_with: Any)
     assert "too many tokens" in found[1].warnings[0].text
 
 
-def test_a_server_that_refuses_everything_ends_the_job(open_with: Any) -> None:
-    with serve_chat(lambda body, number: (400, {}, b"no such parameter")) as (address, bodies):
+@pytest.mark.parametrize(
+    "reply",
+    [
+        (400, {}, b"no such parameter"),
+        (200, {}, b'{"error": {"message": "no such parameter", "code": 502}}'),
+    ],
+)
+def test_a_server_that_refuses_everything_ends_the_job(open_with: Any, reply: Reply) -> None:
+    limits = {"attempts": 1}
+    with serve_chat(lambda *_: reply) as (address, bodies):
         with pytest.raises(MtkitError, match="no such parameter"):
-            open_with(address).translate([f"line {number}" for number in range(100)])
+            open_with(address, limits=limits).translate([f"line {number}" for number in range(100)])
         assert len(bodies) < 20
+
+
+def test_keys_that_a_server_refuses_are_left_out(open_with: Any) -> None:
+    keys = {"omit": ["max_tokens", "temperature"], "extra": {"max_completion_tokens": 50}}
+    with serve_chat(reply_well) as (address, bodies):
+        open_with(address, **keys).translate(["a man"])
+    assert bodies[0]["max_completion_tokens"] == 50
+    assert not {"max_tokens", "temperature"} & bodies[0].keys()
 
 
 def test_a_server_that_is_away_is_told(open_with: Any) -> None:
