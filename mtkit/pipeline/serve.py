@@ -67,7 +67,8 @@ def serve(
         )
     if is_loopback(host) and not limits.hosts:
         # A page of another site that points its name at this machine is rejected.
-        limits = limits.model_copy(update={"hosts": LOCAL_HOSTS})
+        own = f"[{host}]" if ":" in host else host
+        limits = limits.model_copy(update={"hosts": (*LOCAL_HOSTS, own)})
     ring = KeyRing(keys) if keys is not None else None
 
     def choose_settings(folder: Path) -> Inference:

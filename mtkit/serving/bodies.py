@@ -15,6 +15,7 @@ from pydantic import (
     Field,
     StringConstraints,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -144,6 +145,13 @@ class LinesBody(_StrictBody):
     settings: SettingsBody = SettingsBody()
     glossary: Annotated[list[TermBody], Field(max_length=MAX_TERMS, fail_fast=True)] = []
 
+    @field_validator("settings", "glossary", mode="before")
+    @classmethod
+    def _read_null(cls, given: Any, info: ValidationInfo) -> Any:
+        if given is None:
+            return {} if info.field_name == "settings" else []
+        return given
+
     @model_validator(mode="after")
     def _bound_glossary(self) -> Self:
         num_characters = sum(len(term.source) + len(term.target) for term in self.glossary)
@@ -196,7 +204,7 @@ def parse_body(
         parsed = _parse_json(content)
     else:
         parsed = _parse_form(content, content_type, query).fields
-        if all(key.lstrip().startswith(("{", "[")) for key in parsed):
+        if content.lstrip().startswith((b"{", b"[")):
             hint = _JSON_HINT
     if isinstance(parsed, dict):
         for key in ("q", "lines", "pairs"):

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import gc
 import ipaddress
+import re
 import resource
 import signal
 import socket
@@ -22,6 +23,7 @@ from mtkit.serving.settings import Serving
 _MAX_HEAD_BYTES = 32 << 10
 _MAX_HEADERS = 200
 _MAX_PIPELINED = 16
+_UPGRADE = re.compile(rb"\nupgrade(?=[ \t]*:)", re.IGNORECASE)
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 _BACKLOG = 2_048
 
@@ -49,14 +51,13 @@ def bounded_protocol(settings: Serving) -> type[HttpToolsProtocol]:
             self._watch()
 
         def data_received(self, data: bytes) -> None:
-            was_asking = self._is_in_head or not self._is_busy()
-            super().data_received(data)
-            self._num_bytes = self._num_bytes + len(data) if was_asking else 0
-            # The rest of a body that was answered early also counts.
-            limit = _MAX_HEAD_BYTES if self._is_in_head else settings.max_body_bytes
-            is_asking = was_asking and (self._is_in_head or not self._is_busy())
-            if is_asking and self._num_bytes > limit:
+            is_head = self._is_in_head or not self._is_busy()
+            super().data_received(_ignore_upgrade(data) if is_head else data)
+            self._num_bytes = self._num_bytes + len(data) if is_head else 0
+            if self._is_in_head and self._num_bytes > _MAX_HEAD_BYTES:
                 self.transport.abort()
+            # The rest of a body that was answered early is read and dropped until the timeout: a
+            # client that first sends all of it would lose the answer (RFC 9112, section 9.6).
             self._watch()
 
         def on_message_begin(self) -> None:
@@ -123,6 +124,15 @@ def bounded_protocol(settings: Serving) -> type[HttpToolsProtocol]:
                 self.transport.abort()
 
     return Bounded
+
+
+def _ignore_upgrade(data: bytes) -> bytes:
+    """Returns bytes of a request's head without its wish for another protocol.
+
+    A server may ignore it (RFC 9110, section 7.8), but the parser would ignore the body instead.
+    """
+    head, end, body = data.partition(b"\r\n\r\n")
+    return _UPGRADE.sub(b"\nx-grade", head) + end + body
 
 
 def _is_faulty(url: bytes, headers: Sequence[tuple[bytes, bytes]]) -> bool:

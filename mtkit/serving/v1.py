@@ -196,7 +196,7 @@ async def _score(context: ServerContext, request: HttpRequest) -> Response:
     caller = context.access.admit(request, None, cost=len(body.pairs))
     check_lengths(texts, caller, context.settings)
     context.note(request, texts)
-    service = _find_model(context, body.model)
+    service = _find_scorer(context, body)
     if service.model.llm is not None:
         raise RequestError(
             400, f"{service.model.name} is a large language model, which can't score translations"
@@ -209,6 +209,20 @@ async def _score(context: ServerContext, request: HttpRequest) -> Response:
     rendering = context.translation.render(step, asks, scores=True)
     found = await context.answer_in_time(request, rendering)
     return JsonChunks(await _join({"model": service.model.name}, found))
+
+
+def _find_scorer(context: ServerContext, body: ScoreBody) -> ModelService:
+    catalogue = context.catalogue
+    if body.model is not None or len(catalogue.services) == 1:
+        return _find_model(context, body.model)
+    if body.source is None or body.target is None:
+        name = "target" if body.target is None and body.source is not None else "source"
+        raise RequestError(400, f"Invalid request: missing {name} parameter")
+    source, target = catalogue.resolve(body.source), catalogue.resolve(body.target)
+    steps = catalogue.find_path(source, target).steps
+    if len(steps) != 1:
+        raise RequestError(400, f"no model translates {source} into {target} directly")
+    return steps[0].service
 
 
 def _choose_languages(context: ServerContext, service: ModelService, body: ScoreBody) -> PathStep:

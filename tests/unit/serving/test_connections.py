@@ -199,3 +199,36 @@ def test_chunks_of_an_old_protocol_are_refused(attack: Callable[..., None]) -> N
         assert (await connection.read()).startswith(b"HTTP/1.1 400 ")
 
     attack(act)
+
+
+@pytest.mark.parametrize("is_split", [False, True])
+def test_a_body_with_a_wish_for_http_2_is_read(
+    attack: Callable[..., None], *, is_split: bool
+) -> None:
+    # As Java's HttpClient and `curl --http2` ask.
+    upgrade = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\n"
+
+    async def act(running: Running) -> None:
+        head = _HEAD + upgrade + _LENGTH % len(_BODY)
+        connection = await running.connect(head if is_split else head + _BODY)
+        if is_split:
+            await asyncio.sleep(0.05)
+            connection.writer.write(_BODY)
+        answer = await connection.reader.readuntil(b"}")
+        assert answer.startswith(b"HTTP/1.1 200")
+        connection.writer.write(_GET)
+        assert (await connection.reader.readuntil(b"}")).startswith(b"HTTP/1.1 200")
+
+    attack(act)
+
+
+def test_who_sends_all_of_a_body_first_gets_its_refusal(attack: Callable[..., None]) -> None:
+    async def act(running: Running) -> None:
+        body = b" " * 8_000_000
+        connection = await running.connect(_HEAD + _LENGTH % len(body))
+        for start in range(0, len(body), 1_000_000):
+            connection.writer.write(body[start : start + 1_000_000])
+            await connection.writer.drain()
+        assert (await connection.reader.readuntil(b"}")).startswith(b"HTTP/1.1 413")
+
+    attack(act, max_body_bytes=10_000)

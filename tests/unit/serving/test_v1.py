@@ -114,6 +114,21 @@ def test_translations_are_scored(serve: Serve) -> None:
     assert response.json()["translations"][0]["log_probability"] == -1.5
 
 
+def test_pairs_are_scored_by_a_model_of_their_languages(serve: Serve) -> None:
+    client = serve(make_model("m"), make_model("back", "de", "en"))
+    body = {"pairs": [["a", "b"]], "source": "de", "target": "en"}
+    assert client.post("/v1/score", json=body).json()["model"] == "back"
+    del body["source"]
+    assert client.post("/v1/score", json=body).json() == {
+        "error": "Invalid request: missing source parameter"
+    }
+
+
+def test_null_is_as_if_not_given(serve: Serve) -> None:
+    body = {"lines": ["a"], "settings": None, "glossary": None, "source": None}
+    assert serve().post("/v1/translate", json=body).status_code == 200
+
+
 def test_models_and_readiness(serve: Serve, workers: type[FakeWorker]) -> None:
     client = serve()
     [model] = client.get("/v1/models").json()["models"]
