@@ -67,10 +67,9 @@ class RequestGuard:
             await send(message)
 
         bounded = _BoundedBody(
-            receive, self._max_bytes(scope), self._settings.body_seconds, waiting
+            scope, receive, self._max_bytes(scope), self._settings.body_seconds, waiting
         )
         try:
-            bounded.check_content_length(scope)
             await self._app(scope, bounded, send_noted)
         except RequestError as error:
             if not status:
@@ -132,19 +131,22 @@ class _BoundedBody:
     """A request's body, with a timeout and a maximum length."""
 
     def __init__(
-        self, receive: Receive, max_bytes: int, seconds: float, waiting: RequestBytes
+        self,
+        scope: Scope,
+        receive: Receive,
+        max_bytes: int,
+        seconds: float,
+        waiting: RequestBytes,
     ) -> None:
         self._receive, self._max_bytes, self._waiting = receive, max_bytes, waiting
         self._ends_at = asyncio.get_running_loop().time() + seconds
         self._is_complete = self._has_expired = False
-
-    def check_content_length(self, scope: Scope) -> None:
-        """Checks the Content-Length header."""
-        for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit() and int(value) > self._max_bytes:
-                raise self._too_long()
+        length = dict(scope["headers"]).get(b"content-length", b"")
+        self._is_announced_too_long = length.isdigit() and int(length) > max_bytes
 
     async def __call__(self) -> Message:
+        if self._is_announced_too_long:
+            raise self._too_long()
         if self._is_complete:
             # The caller's disconnect, which may come much later.
             return await self._receive()

@@ -90,4 +90,5 @@ class Serving(Section):
     log: Literal["text", "json", "none"] = "text"
     """Format of the log, a line on stderr for each request without its texts and key."""
     log_texts: bool = False
-    """Whether the `json` log includes texts and translations; for debugging."""
+    """Whether the `json` log includes the texts of requests (`q`, `lines`, `pairs`), not files or
+    translations; for debugging."""

@@ -170,7 +170,10 @@ def test_too_many_requests(serve: Serve) -> None:
 
 def test_a_body_that_is_too_large(serve: Serve) -> None:
     client = serve(max_body_bytes=100)
-    assert client.post("/translate", json={"q": "x" * 200}).status_code == 413
+    # With the header that lets another site's page read the error.
+    refused = client.post("/translate", json={"q": "x" * 200}, headers={"origin": "https://x.org"})
+    assert refused.status_code == 413
+    assert refused.headers["access-control-allow-origin"] == "*"
 
     def chunks() -> object:
         yield from (b"x" * 60, b"x" * 60)
