@@ -1,7 +1,6 @@
 """`llm.toml`: a large language model behind an HTTP API, and its prompts."""
 
 import os
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -10,12 +9,11 @@ from pydantic import AfterValidator, Field, model_validator
 
 from mtkit.api_requests import check_key
 from mtkit.errors import MtkitError
-from mtkit.files import read_file
 from mtkit.recipe.flags import FlagName
 from mtkit.recipe.key_errors import validate_tables
+from mtkit.recipe.read_toml import read_toml
 from mtkit.recipe.section import Count, CountFromZero, Section, Strength, StrengthFromZero
 
-_MAX_FILE_BYTES = 1 << 20
 _PROMPT = """\
 Translate from {{ source_language }} to {{ target_language }}.
 {%- if terms %} Use these translations of terms:
@@ -192,13 +190,7 @@ def read_llm_settings(path: Path) -> LlmSettings:
     Raises:
         MtkitError: The file can't be read, isn't TOML, or has an unknown key or a wrong value.
     """
-    content = read_file(path, max_bytes=_MAX_FILE_BYTES)
-    try:
-        tables = tomllib.loads(content.decode("utf-8-sig"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise MtkitError(
-            f"{path}: not valid TOML: {error}", "the guide on large language models has an example"
-        ) from error
+    tables = read_toml(path)
     try:
         found = validate_tables(LlmSettings, tables, origin=str(path))
     except MtkitError as error:

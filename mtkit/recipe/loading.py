@@ -1,6 +1,5 @@
 """Recipes found, read, overridden, checked and written."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from mtkit.recipe.corpora import PairKeys
 from mtkit.recipe.key_errors import find_origin, validate_tables
 from mtkit.recipe.objective import LANGUAGE_MODELS
 from mtkit.recipe.overrides import apply_override, list_overrides, override_key
+from mtkit.recipe.read_toml import beyond_reading, read_toml
 from mtkit.recipe.recipe import Recipe
 from mtkit.recipe.section import DATA_ROOT
 from mtkit.recipe.synthesis import TEACHER_KEYS
@@ -29,7 +29,6 @@ _OF_PARSERS = {
 }
 PROJECT_RECIPE = Path("mtkit.toml")
 """The recipe of a project's own folder, read where none is named."""
-_MAX_BYTES = 1 << 20
 
 
 def choose_defaults(tables: dict[str, object]) -> dict[str, object]:
@@ -79,34 +78,12 @@ def load_recipe(recipe: str | Path = "", overrides: Sequence[str] = ()) -> Recip
         MtkitError: No such recipe, invalid TOML, an unknown key, or a value out of its range.
     """
     path, folder = _find(recipe)
-    if path.stat().st_size > _MAX_BYTES:
-        raise MtkitError(f"{path}: {path.stat().st_size:,} bytes is too large for a recipe")
-    try:
-        # Editors on Windows put a byte-order mark in front.
-        tables = tomllib.loads(path.read_text("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise MtkitError(
-            f"{path}:{line}: byte 0x{error.object[error.start]:02x} is invalid UTF-8",
-            "save the recipe as UTF-8",
-        ) from error
-    except tomllib.TOMLDecodeError as error:
-        raise MtkitError(f"{path}: invalid TOML: {error}", _explain_toml(str(error))) from error
-    except (RecursionError, ValueError) as error:
-        raise _beyond_reading(str(path)) from error
+    tables = read_toml(path)
     for override in overrides:
         apply_override(tables, override)
         if override_key(override) == "data.data_root":
             folder = Path.cwd()
     return check_recipe(tables, str(path), folder, overrides)
-
-
-def _explain_toml(fault: str) -> str:
-    if "twice" in fault or "overwrite" in fault:
-        return "a section or key is defined twice: change the first and remove the second"
-    if "Unicode scalar value" in fault:
-        return "if this is a path with invalid UTF-8, rename it, or link to it under another name"
-    return 'strings need quotes in TOML, and decimals a point: name = "x", dropout = 0.2'
 
 
 def check_recipe(
@@ -131,7 +108,7 @@ def check_recipe(
         filled, context = choose_defaults(tables), {DATA_ROOT: root}
         recipe = validate_tables(Recipe, filled, origin=origin, changed=changed, context=context)
     except (RecursionError, ValueError) as error:
-        raise _beyond_reading(origin) from error
+        raise beyond_reading(origin) from error
     for index, corpus in enumerate(recipe.data.train):
         if isinstance(corpus, PairKeys) and corpus.translated_by:
             typed = {
@@ -141,10 +118,6 @@ def check_recipe(
             }
             corpus.record_command_line_keys(frozenset(typed))
     return recipe.model_copy(update={"data": recipe.data.model_copy(update={"data_root": root})})
-
-
-def _beyond_reading(origin: str) -> MtkitError:
-    return MtkitError(f"{origin}: lists nested too deeply, or a number with too many digits")
 
 
 def dump_recipe(recipe: Recipe) -> str:

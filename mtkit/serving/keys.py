@@ -5,7 +5,6 @@ import hmac
 import re
 import secrets
 import time
-import tomllib
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +14,12 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from mtkit.console import warn
 from mtkit.errors import MtkitError
-from mtkit.files import read_file, write_atomically
+from mtkit.files import write_atomically
 from mtkit.recipe.key_errors import validate_tables
+from mtkit.recipe.read_toml import read_toml
 from mtkit.recipe.section import Count, CountFromZero, Section
 from mtkit.serving.request_errors import RequestError
 
-_MAX_BYTES = 1 << 20
 _MAX_CALLERS = 10_000
 _POLL_SECONDS = 1.0
 KeyName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
@@ -130,15 +129,11 @@ def add_key(path: Path, name: str) -> str:
 
 def _read(path: Path) -> _KeyFile:
     try:
-        content = read_file(path, max_bytes=_MAX_BYTES).decode("utf-8")
-        tables = tomllib.loads(content)
-        return validate_tables(_KeyFile, tables, origin=str(path))
+        return validate_tables(_KeyFile, read_toml(path), origin=str(path))
     except FileNotFoundError as error:
         raise MtkitError(
             f"{path}: no such API key file", f"make one: mtkit serve --keys {path} --new-key NAME"
         ) from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise MtkitError(f"{path}: invalid TOML: {error}") from error
 
 
 def _hash(shown: str) -> str:

@@ -380,7 +380,7 @@ def test_a_section_overridden_alone_refuses_other_sections_and_faults() -> None:
         ("[inference]\nn_best = " + "9" * 5_000, "a number with too many digits"),
         ("[inference]\nn_best = 0x" + "f" * 50_000, "a number with too many digits"),
         ("a." * 5_000 + "b = 1", "nested too deeply"),
-        ("#" * 2_000_000, "bytes is too large for a recipe"),
+        ("#" * 2_000_000, " bytes, expected 1,048,576 at most"),
         ("[inference]\nn_best = " + "9" * 4_000, "found 999"),
         ("[inference]\nbeam_size = 1_001", "inference.beam_size: expected a value less than"),
         ("[inference]\nmax_extra_tokens = 10_001", "inference.max_extra_tokens: expected a value"),

@@ -123,6 +123,16 @@ def test_a_key_in_a_body_moves_it(serve: Serve, keys: tuple[Path, str]) -> None:
     assert answer.status_code == 200
 
 
+def test_a_file_of_keys_by_windows_and_one_beyond_reading(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    key = add_key(path, "a")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert KeyRing(path).find(key) is not None
+    path.write_text("keys = 1" + "0" * 5_000)
+    with pytest.raises(MtkitError, match="a number with too many digits"):
+        KeyRing(path)
+
+
 def test_a_hash_that_is_none_is_named(tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
     path.write_text('[[keys]]\nname = "a"\nsha256 = "zz"\n')
