@@ -1,12 +1,13 @@
 """Quality by speed: engines, precisions, beams, and deep encoders with few decoders.
 
     python benchmarks/pareto.py train DATA WORK [--minutes 10]
-    python benchmarks/pareto.py measure DATA WORK [--rounds 3] [--threads 1]
-    python benchmarks/pareto.py draw WORK [--picture FILE]
+    python benchmarks/pareto.py measure DATA WORK [--rounds 3] [--threads 1] [--test PATH]
+    python benchmarks/pareto.py draw WORK [--picture FILE] [--name "Multi30k test2016"]
 
-DATA holds `multi30k`. `train`: networks of `multi30k-en-de` by their encoder's and decoder's layers
-(arXiv 2006.10369), each for the same time in one thread; it measures the time of an update first,
-while nothing else should run. `measure`: translate_speed.py for each WORK/NAME/model,
+DATA holds `multi30k`; `--test` names another test set in it, without `.en.gz`. `train`: networks
+of `multi30k-en-de` by their encoder's and decoder's layers (arXiv 2006.10369), each for the same
+time in one thread; it measures the time of an update first, while nothing else should run.
+`measure`: translate_speed.py for each WORK/NAME/model,
 such as a teacher's and its students', each beam in a run of its own. `draw`: the table, by speed,
 with the Pareto-optimal ones marked, and a plot.
 """
@@ -100,9 +101,8 @@ def measure(options: argparse.Namespace) -> None:
         command += ["--work", str(work / slug), "--measure", "steady"]
         command += ["--rounds", str(options.rounds), "--threads", str(options.threads)]
         for language, option in (("en", "--source"), ("de", "--reference")):
-            path = options.data.absolute() / "multi30k" / f"test_2016_flickr.{language}.gz"
-            command += [option, str(path)]
-        command += ["--systems", "mtkit,ctranslate2", "--precision", "fp32,bf16,int8"]
+            command += [option, str(options.data.absolute() / f"{options.test}.{language}.gz")]
+        command += ["--systems", "mtkit,ctranslate2", "--precision", options.precision]
         subprocess.run(command, check=True)
 
 
@@ -169,10 +169,10 @@ def draw(options: argparse.Namespace) -> None:
         cells += [f"{point.bleu:.2f}", f"{point.chrf:.2f}", f"{point.megabytes:.1f}"]
         print(f"| {' | '.join(cells)} | {'unbeaten' if point in front else ''} |")
     if options.picture is not None:
-        draw_picture(points, front, options.picture)
+        draw_picture(points, front, options)
 
 
-def draw_picture(points: list[Point], front: list[Point], path: Path) -> None:
+def draw_picture(points: list[Point], front: list[Point], options: argparse.Namespace) -> None:
     # Not needed by the other commands.
     from matplotlib.figure import Figure  # noqa: PLC0415
 
@@ -204,10 +204,10 @@ def draw_picture(points: list[Point], front: list[Point], path: Path) -> None:
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     axes.minorticks_off()
     axes.set_xlabel("sentences a second, one thread")
-    axes.set_ylabel("BLEU, Multi30k test2016")
+    axes.set_ylabel(f"BLEU, {options.name}")
     axes.grid(visible=True, color="#eeeeee")
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    figure.savefig(path)
+    figure.savefig(options.picture)
 
 
 def main() -> None:
@@ -227,8 +227,11 @@ def main() -> None:
             case "measure":
                 each.add_argument("--rounds", type=int, default=3)
                 each.add_argument("--threads", type=int, default=1)
+                each.add_argument("--test", default="multi30k/test_2016_flickr", help="of DATA")
+                each.add_argument("--precision", default="fp32,bf16,int8")
             case _:
                 each.add_argument("--picture", type=Path)
+                each.add_argument("--name", default="Multi30k test2016", help="of the test set")
     options = parser.parse_args()
     options.command(options)
 
