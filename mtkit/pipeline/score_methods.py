@@ -16,6 +16,7 @@ from mtkit.errors import MtkitError
 from mtkit.evaluation.evaluate import ReferenceText, check_counts, measure
 from mtkit.evaluation.methods import MethodScore, compare_methods
 from mtkit.evaluation.tokenizers import resolve_tokenizer
+from mtkit.model.digest import digest_model
 from mtkit.pipeline.score_files import load_scoring, open_learned, read_origins
 from mtkit.pipeline.translation_files import TranslatedTestSet, TranslationFiles
 from mtkit.standard_streams import write_json
@@ -49,6 +50,8 @@ def score_methods(
     origins = read_origins(settings, len(names))
     scores: list[MethodScore] = []
     for name in names:
+        for run, workspace in workspaces.items():
+            _check_current(run, workspace, name)
         found = {run: TranslationFiles(each, name).read() for run, each in workspaces.items()}
         text = _check_same_text(name, found, origins)
         _check_different(name, found)
@@ -83,7 +86,8 @@ def _find_test_sets(workspaces: Sequence[Workspace]) -> list[str]:
         if not names:
             raise MtkitError(
                 f"{workspace.root}: no translations of test sets",
-                f"translate and score them first: mtkit score --workspace {workspace.root}",
+                "--runs is for translators; translate and score the test sets first: "
+                f"mtkit score --workspace {workspace.root}",
             )
     common = set.intersection(*found)
     if not common:
@@ -96,6 +100,17 @@ def _find_test_sets(workspaces: Sequence[Workspace]) -> list[str]:
         )
         warn(f"{name} is left out: {without.root} has no translation of it")
     return sorted(common)
+
+
+def _check_current(run: str, workspace: Workspace, name: str) -> None:
+    """Checks that a translation is by the run's model, if that is still there."""
+    if not workspace.model.is_dir():
+        return
+    if TranslationFiles(workspace, name).find_model() != digest_model(workspace.model):
+        raise MtkitError(
+            f"{name}: the translation in {run} isn't by its current model",
+            f"translate it again: mtkit score --workspace {run}",
+        )
 
 
 def _check_same_text(

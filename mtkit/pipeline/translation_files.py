@@ -45,6 +45,15 @@ class TranslationFiles:
                 hypotheses=list(read_lines(self._hypothesis)),
             )
 
+    def find_model(self) -> str:
+        """Returns the digest of the model that the translation is by; empty if it isn't known."""
+        if not self._record.is_file():
+            return ""
+        with locked(self._record):
+            record = read_json(self._record)
+            is_same = record.get("hypothesis") == digest_bytes(self._hypothesis.read_bytes())
+        return str(record.get("model", "")) if is_same else ""
+
     def take(
         self,
         sources: Sequence[str],

@@ -171,6 +171,22 @@ def choose_best(checkpoints: list[Checkpoint], count: int) -> list[Checkpoint]:
     return sorted(scored, key=lambda one: (one.score or 0.0, one.state.step), reverse=True)[:count]
 
 
+def choose_released(checkpoints: list[Checkpoint]) -> list[Checkpoint]:
+    """Returns the best of the checkpoints that were scored with the last scored one's settings."""
+    scored = [checkpoint for checkpoint in checkpoints if checkpoint.score is not None]
+    settings = [list_score_settings(checkpoint.recipe) for checkpoint in scored]
+    return choose_best(
+        [one for one, own in zip(scored, settings, strict=True) if own == settings[-1]], 1
+    )
+
+
+def list_score_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings that a score depends on, besides the model's weights and the data."""
+    chosen = select_keys(recipe, Invalidates.SCORES)
+    training = chosen.pop("training")
+    return {**training.pop("validation"), **training, **chosen}
+
+
 def list_steps(checkpoints: Iterable[Checkpoint]) -> list[int]:
     """Returns the checkpoints' steps."""
     return [checkpoint.state.step for checkpoint in checkpoints]

@@ -28,6 +28,7 @@ from mtkit.training.checkpoint import (
     check_unchanged,
     is_finished,
     list_changed_settings,
+    list_score_settings,
 )
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import ProcessGroup, join_processes, leave_processes
@@ -149,6 +150,13 @@ def _make_updates(
     recipe, training = run.recipe, run.recipe.training
     objective = build_objective(run, learner, processes)
     state = TrainingState() if newest is None else newest.state
+    if newest is not None and list_score_settings(newest.recipe) != list_score_settings(run.tables):
+        state = replace(state, best_score=None, num_without_best=0)
+        if processes.is_first:
+            warn(
+                "earlier development scores were measured with other settings: the best checkpoint "
+                "is one of those that follow"
+            )
     wanted = training.micro_batch_tokens
     stages = describe_stages(training, recipe.data.train)
     is_fitted = newest is not None and newest.recipe["training"]["micro_batch_tokens"] == wanted

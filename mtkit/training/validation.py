@@ -5,7 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
@@ -14,8 +14,6 @@ from torch import Tensor, nn
 from mtkit.data.batches.micro_batches import cut_micro_batches
 from mtkit.data.batches.ragged import Indices
 from mtkit.inference.engines.torch_engine import evaluating
-from mtkit.recipe.invalidation import Invalidates
-from mtkit.recipe.tables import select_keys
 from mtkit.training.distributed import ProcessGroup
 from mtkit.training.loss import LossSums
 from mtkit.training.metrics import LOSSES, restore_sign
@@ -124,10 +122,3 @@ def name_losses(loss: float, nll: float) -> dict[str, float]:
     """Returns the metrics of every validation, from its means in nats."""
     perplexity = math.exp(nll) if nll < _MAX_NLL else math.inf
     return {"loss": loss, "nll": nll, "perplexity": perplexity}
-
-
-def list_score_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings that a score depends on, besides the model's weights and the data."""
-    chosen = select_keys(recipe, Invalidates.SCORES)
-    training = chosen.pop("training")
-    return {**training.pop("validation"), **training, **chosen}

@@ -19,10 +19,9 @@ from mtkit.network.device import is_out_of_memory, limit_threads
 from mtkit.paths import for_library
 from mtkit.training.averaging.model_record import Candidate, MeanComparison, ScoredCandidate
 from mtkit.training.build_learner import build_validator
-from mtkit.training.checkpoint import Checkpoint, choose_best
+from mtkit.training.checkpoint import Checkpoint, choose_best, list_score_settings
 from mtkit.training.distributed import ProcessGroup
 from mtkit.training.training_run import TrainingRun
-from mtkit.training.validation import list_score_settings
 from mtkit.units import plural
 
 

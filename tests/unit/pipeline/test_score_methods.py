@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import MtkitError
+from mtkit.pipeline import score_methods as methods
 from mtkit.pipeline.score_methods import score_methods
 from mtkit.pipeline.translation_files import TranslationFiles
 from mtkit.workspace import Workspace
@@ -77,6 +78,23 @@ def test_runs_that_cant_be_compared(runs: Path) -> None:
         score_methods(["runs/a-*"], "", [])
     (runs / "runs/a-4/translations/test.hyp").unlink()
     with pytest.raises(MtkitError, match="runs/a-4: no translations of test sets"):
+        score_methods(["runs/a-*"], "", [])
+
+
+def test_a_translation_by_an_earlier_model_is_refused(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(methods, "digest_model", lambda folder: f"now {folder.parent.name}")
+    for folder in (runs / "runs").glob("a-*"):
+        workspace = Workspace(folder)
+        workspace.model.mkdir()
+        files = TranslationFiles(workspace, "test")
+        found = files.read()
+        made_from = {"model": f"now {folder.name}"}
+        files.write(found.sources, found.references, found.hypotheses, made_from)
+    assert score_methods(["runs/a-*"], "", [])
+    files.write(found.sources, found.references, found.hypotheses, {"model": "earlier"})
+    with pytest.raises(MtkitError, match=r"test: the translation in .* isn't by its current model"):
         score_methods(["runs/a-*"], "", [])
 
 

@@ -12,11 +12,12 @@ from mtkit.training.checkpoint import (
     Checkpoint,
     TrainingState,
     check_same_run,
+    choose_released,
     describe_recipe,
     list_changed_settings,
+    list_score_settings,
 )
 from mtkit.training.train import _check_same_everywhere
-from mtkit.training.validation import list_score_settings
 
 from ...learned_metrics import write_metric
 
@@ -65,6 +66,21 @@ def test_a_learned_metric_is_what_is_in_its_folder(tmp_path: Path) -> None:
     with pytest.raises(MtkitError, match=r'training\.validation\.metric was "da, digest .*, now'):
         check_same_run(other, "data", saved)
     assert list_score_settings(other) != list_score_settings(earlier)
+
+
+def test_scores_by_other_settings_are_not_compared(tmp_path: Path) -> None:
+    def save(step: int, score: float | None, *overrides: str) -> Checkpoint:
+        tables = describe_recipe(load_recipe("multi30k-en-de", list(overrides)))
+        state = TrainingState(step=step)
+        return Checkpoint(tmp_path / str(step), state, score, True, {}, "data", tables)
+
+    lowercase = "evaluation.lowercase=true"
+    saved = [save(1, 0.4), save(2, 0.3), save(3, 0.2, lowercase), save(4, 0.1, lowercase)]
+    assert choose_released(saved) == [saved[2]]
+    # One that wasn't scored yet, and a setting that changes no score.
+    saved = [*saved[:2], save(3, 0.35, "training.max_steps=9"), save(4, None, lowercase)]
+    assert choose_released(saved) == [saved[0]]
+    assert choose_released(saved[-1:]) == []
 
 
 def test_short_blocks_make_the_end_a_setting() -> None:

@@ -16,10 +16,11 @@ from mtkit.recipe.training import Averaging
 from mtkit.training.averaging import evaluate_weights
 from mtkit.training.averaging.average import average, is_averaged, update_model, warn_if_worse
 from mtkit.training.averaging.model_record import ModelRecord
+from mtkit.training.checkpoint import list_score_settings
 from mtkit.training.checkpoint_folder import CheckpointFolder
 from mtkit.training.distributed import ProcessGroup
 from mtkit.training.training_run import TrainingRun
-from mtkit.training.validation import ValidationResult, list_score_settings
+from mtkit.training.validation import ValidationResult
 from mtkit.training.validators import TranslationValidator
 from mtkit.workspace import Workspace
 
