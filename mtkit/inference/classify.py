@@ -82,8 +82,10 @@ class LineClassifier:
         """
         if isinstance(texts, str):
             raise TypeError("got a str, expected a list of texts")
-        if (seconds is not None) != self.has_pairs or (seconds and len(seconds) != len(texts)):
+        if (seconds is not None) != self.has_pairs:
             raise ValueError("this model labels " + ("pairs" if self.has_pairs else "single texts"))
+        if seconds is not None and len(seconds) != len(texts):
+            raise ValueError(f"{len(texts):,} texts, but {len(seconds):,} second texts")
         if not texts:
             return []
         rows = encode_texts(

@@ -31,7 +31,7 @@ source = "test.en"
 target = "test.de"
 planted_faults = ["truncated"]
 [tokenizer]
-vocab_size = 400
+vocab_size = 800
 [model]
 num_encoder_layers = 2
 d_model = 32
@@ -45,13 +45,13 @@ embedding_norm = true
 initial_std = 0.1
 dropout = 0.0
 [training]
-max_steps = 130
+max_steps = 180
 batch_tokens = 3000
 length_groups = 1
 micro_batch_tokens = 3000
 label_smoothing = 0.0
 precision = "fp32"
-checkpoint_every = 130
+checkpoint_every = 180
 schedule = { kind = "linear", peak = 5e-3, warmup_steps = 20 }
 validation = { metric = "accuracy" }
 averaging = { num_checkpoints = 1 }

@@ -83,7 +83,7 @@ def make_job(preparation: Preparation, folder: Path) -> tuple[CleaningJob, float
             folder,
             LABELLED_COLUMNS,
             preparation.files,
-            partial(LabelledCleaner, _digest_held_out(preparation)),
+            partial(LabelledCleaner, _digest_held_out(preparation), data.has_pairs_of_texts),
             ("pair",) if settings.duplicates.enabled else (),
             drop_invalid=preparation.sample is not None,
         )

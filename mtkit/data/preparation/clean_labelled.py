@@ -1,7 +1,7 @@
 """Labelled texts: which rows are kept, and which labels exist.
 
-Nothing is repaired. A row is dropped if its text is blank, or if it is in the development or a test
-set (`data.cleaning.overlap`); repeated rows are duplicates as in any other text.
+Nothing is repaired. A row is dropped if a text of it is blank, or if it is in the development or a
+test set (`data.cleaning.overlap`); repeated rows are duplicates as in any other text.
 """
 
 from collections import Counter
@@ -12,15 +12,19 @@ import numpy as np
 
 from mtkit.console import say
 from mtkit.data.cleaning.clean import Cleaned
+from mtkit.data.preparation.stage import make_visible
 from mtkit.data.preparation.text_store import TextStore, digest_rows
 from mtkit.data.sources.corpora import decode_all
-from mtkit.errors import MtkitError, suggest
+from mtkit.errors import MtkitError, shorten, suggest
 from mtkit.recipe.objective import MAX_LABELS
 from mtkit.recipe.text_corpora import ClassifierCorpus
 
-LABELLED_COLUMNS = ("text", "second", "label")
+SECOND_COLUMN = "second"
+LABELLED_COLUMNS = ("text", SECOND_COLUMN, "label")
 """Columns of a text store of labelled texts; `second` is empty without pairs."""
 _DIGEST_BYTES = 16
+_SHOWN = 40
+"""Characters of a label in messages."""
 
 
 def list_labelled(corpora: Iterable[object]) -> list[ClassifierCorpus]:
@@ -39,11 +43,14 @@ class LabelledCleaner:
     """Judges blocks of labelled texts, given digests of held-out ones; picklable."""
 
     held_out: frozenset[bytes]
+    has_pairs: bool = False
 
     def clean(self, *sides: Sequence[str]) -> Cleaned:
         """Returns which rows of texts, second texts and labels are kept."""
         texts, seconds, _ = sides
         is_blank = np.array([not text.strip() for text in texts], np.bool_)
+        if self.has_pairs:
+            is_blank |= np.array([not second.strip() for second in seconds], np.bool_)
         is_held_out = np.zeros(len(texts), np.bool_)
         if self.held_out:
             found = [digest in self.held_out for digest in digest_texts(texts, seconds)]
@@ -86,7 +93,7 @@ def check_known(corpus: ClassifierCorpus, labels: list[str]) -> None:
         for number, label in zip(rows.numbers.tolist(), rows.columns["label"], strict=True):
             if label not in known:
                 raise MtkitError(
-                    f"{rows.locate(number, 'label')}: label '{label}' isn't among those of "
+                    f"{rows.locate(number, 'label')}: label {_quote(label)} isn't among those of "
                     f"data.train, which are {_list(labels)}{suggest(label, labels)}",
                     "correct it, or add training text with it; label_column names the column",
                 )
@@ -97,8 +104,10 @@ def _check_labels(counts: Counter[str]) -> list[str]:
     labels = sorted(counts)
     if len(labels) == 1:
         raise MtkitError(
-            f"data.train: every text has the label '{labels[0]}': there is nothing to distinguish",
-            "is label_column the right column?",
+            f"data.train: every text has the label {_quote(labels[0])}: there is nothing to "
+            "distinguish",
+            "is label_column the right column? With planted_faults the pairs may be too few or too "
+            "short for any fault",
         )
     if len(labels) > MAX_LABELS:
         raise MtkitError(
@@ -110,9 +119,15 @@ def _check_labels(counts: Counter[str]) -> list[str]:
 
 
 def _describe_labels(counts: Counter[str], labels: list[str]) -> str:
-    told = ", ".join(f"{label} {counts[label]:,}" for label in labels[:10])
+    told = ", ".join(
+        f"{make_visible(shorten(label, _SHOWN))} {counts[label]:,}" for label in labels[:10]
+    )
     return f"labels: {told}{', ...' if len(labels) > 10 else ''}"
 
 
 def _list(labels: list[str]) -> str:
-    return ", ".join(f"'{label}'" for label in labels[:5]) + (", ..." if len(labels) > 5 else "")
+    return ", ".join(map(_quote, labels[:5])) + (", ..." if len(labels) > 5 else "")
+
+
+def _quote(label: str) -> str:
+    return f"'{make_visible(shorten(label, _SHOWN))}'"

@@ -1,6 +1,7 @@
 """Makes the tokenizer of a recipe: an existing one, or one trained on its text."""
 
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from mtkit.console import say
 from mtkit.data.augmentation.augment import list_copy_symbols
 from mtkit.data.batches.numbered_texts import TEXT_COLUMNS
 from mtkit.data.batches.token_store import PAIR_COLUMNS
+from mtkit.data.preparation.clean_labelled import SECOND_COLUMN
 from mtkit.data.preparation.facts import TokenizerFacts
 from mtkit.data.preparation.stage import Preparation, Stage
 from mtkit.data.preparation.text_store import digest_files
@@ -68,11 +70,13 @@ def _draw_samples(preparation: Preparation) -> tuple[Iterable[str], Iterable[str
     choice, store, found = preparation.choice, preparation.open_text(), preparation.found
     num_kept, is_text = found.get("selection", found["text"])["kept"], choice.data.is_text
     columns = TEXT_COLUMNS if is_text else PAIR_COLUMNS
+    if choice.data.has_pairs_of_texts:
+        columns = (*TEXT_COLUMNS, SECOND_COLUMN)
     size = min(max(1, choice.settings.max_training_sentences // len(columns)), num_kept)
     say(f"training the tokenizer on {size:,} {'lines' if is_text else 'pairs'}")
     seed = [choice.seed, _SAMPLE_STREAM]
     samples = [store.sample(column, size, num_kept, seed=seed) for column in columns]
-    return samples[0], () if is_text else samples[1]
+    return (chain(*samples), ()) if is_text else (samples[0], samples[1])
 
 
 def _depends(preparation: Preparation) -> list[Any]:
@@ -87,6 +91,7 @@ def _depends(preparation: Preparation) -> list[Any]:
             languages,
             [recipe.seed, choice.tags, *choice.own_symbols],
             describe_pretrained(recipe.tokenizer),
+            *([SECOND_COLUMN] if data.has_pairs_of_texts else []),
         ]
     depends = [
         digest_reused(kept),

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mtkit.data.batches.joined_texts import encode_texts
+from mtkit.data.batches.joined_texts import join_rows
 from mtkit.data.batches.numbered_texts import NumberedTextsWriter
+from mtkit.data.batches.ragged import Ragged
 from mtkit.data.preparation.stage import Preparation
 from mtkit.data.preparation.text_store import TextPart, TextStore
 from mtkit.data.preparation.tokenized import ColumnCounts, TokenizedPart, count_unknown
@@ -37,11 +38,16 @@ class LabelledTokenizer:
         unique = self._text.read_unique(part)
         columns = unique.to_pydict()
         texts, seconds = columns["text"], columns["second"] if self._has_pairs else None
-        rows = encode_texts(self._tokenizer, texts, seconds, max_tokens=self._max_tokens)
+        tokens = [
+            self._tokenizer.encode_source(side) for side in (texts, seconds) if side is not None
+        ]
+        rows = join_rows(
+            tokens[0], tokens[1] if self._has_pairs else None, max_tokens=self._max_tokens
+        )
         labels = np.array([self._numbers[label] for label in columns["label"]], np.int64)
         unknown: Counter[str] = Counter()
-        if seconds is None:
-            unknown = count_unknown(self._tokenizer, "source", rows, texts)
+        for side, of_side in zip((texts, seconds), tokens, strict=False):
+            unknown += count_unknown(self._tokenizer, "source", Ragged.of(of_side), side)
         counts = ColumnCounts(
             lengths=np.bincount(rows.lengths, minlength=self._max_tokens + 1),
             pieces=np.bincount(rows.tokens, minlength=self._tokenizer.source_vocab_size),

@@ -49,8 +49,8 @@ def label_stream(
 
 def _suits(classifier: LineClassifier, line: Request) -> bool:
     """Checks whether the classifier can label a line."""
-    is_pair = bool(line.prefix.strip())
-    return is_pair == classifier.has_pairs or not (is_pair or line.text.strip())
+    has_text, has_second = bool(line.text.strip()), bool(line.prefix.strip())
+    return has_text == has_second if classifier.has_pairs else not has_second
 
 
 def _misfit(classifier: LineClassifier, number: int) -> LineError:

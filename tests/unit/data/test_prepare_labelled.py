@@ -81,6 +81,25 @@ def test_pairs_are_joined_and_cut(tmp_path: Path) -> None:
     assert data.dev_text[0] == ["a\tb"]
 
 
+def test_both_texts_of_pairs_give_the_vocabulary_and_neither_may_be_blank(tmp_path: Path) -> None:
+    seconds = ["ein Käse", "die Straße", "ein Käse", "die Straße", ""]
+    train = ["\t".join(row) for row in zip(TRAIN, seconds, KINDS, strict=True)]
+    path = write(tmp_path, [*train, "\tein Fuß\tcat"], ["a\tb\tcat"], has_pairs=True)
+    data = prepare_folder(path)
+    assert len(data.train) == 4
+    pieces = "".join(data.tokenizer.source_vocabulary.pieces)
+    assert "ä" in pieces
+    assert "ß" in pieces
+
+
+def test_a_label_is_shown_without_control_characters(tmp_path: Path) -> None:
+    train = rows_of(TRAIN, ["\x1b[31m" + "x" * 10_000] * 5)
+    with pytest.raises(MtkitError) as caught:
+        prepare_folder(write(tmp_path, train, ["a bird\tx"]))
+    assert "\x1b" not in caught.value.message
+    assert len(caught.value.message) < 200
+
+
 def test_rows_of_the_development_set_and_repeated_ones_are_left_out(tmp_path: Path) -> None:
     train = [*rows_of(TRAIN, KINDS), "a cat is here\tcat", "a bird\tcat", "a cat is here\tdog"]
     path = write(tmp_path, train, ["a bird\tdog"])

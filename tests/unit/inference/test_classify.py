@@ -131,6 +131,13 @@ def test_a_line_at_fault_is_named_behind_the_labels_before_it(tmp_path: Path) ->
     with pytest.raises(LineError, match="input line 3: one text, but this model labels pairs"):
         stream(classifier, "a\tb\n\na\n", "tsv")
     assert stream.written.count("\n") == 2
+    for one_text in ("a\t\n", "\tb\n"):
+        with pytest.raises(LineError, match="input line 1: one text, but"):
+            stream(classifier, one_text, "tsv")
+    with pytest.raises(ValueError, match="2 texts, but 1 second texts"):
+        classifier.classify(["a", "b"], ["c"])
+    with pytest.raises(ValueError, match="1 texts, but 0 second texts"):
+        classifier.classify(["a"], [])
     save(tmp_path / "single")
     with pytest.raises(LineError, match="input line 1: two texts"):
         stream(LineClassifier(tmp_path / "single", device="cpu"), "a\tb\n", "tsv")
