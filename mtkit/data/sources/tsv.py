@@ -24,17 +24,24 @@ def open_tsv(path: Location, wanted: TableColumns) -> Iterator[LineSource]:
     check_has_content(path)
     columns = wanted.number()
     with LineReader.open(path) as reader:
-        places = find_places(columns, lambda: _read_names(reader), path)
+        names: list[str] = []
+
+        def read_names() -> list[str]:
+            names.extend(_read_names(reader))
+            return names
+
+        places = find_places(columns, read_names, path)
         if reader.num_taken == 0:
             warn_of_names(reader.peek(), "\t", reader.name, wanted.languages)
-        yield open_rows(reader, TsvParser(places), wanted.languages)
+        yield open_rows(reader, TsvParser(places, len(names)), wanted.languages)
 
 
 @dataclass(frozen=True)
 class TsvParser:
-    """Finds columns of lines by their indices."""
+    """Finds columns of lines by their indices; with names no line may have more columns."""
 
     places: dict[str, int]
+    num_names: int = 0
 
     def __call__(
         self, lines: Sequence[str], name: str, number: int, *, drop_invalid: bool
@@ -46,6 +53,13 @@ class TsvParser:
         def split(line: str, number: int) -> list[str]:
             # The text after the last column isn't split.
             row = line.split("\t", last + 1)
+            num_columns = line.rstrip("\t").count("\t") + 1 if self.num_names else 0
+            if num_columns > self.num_names:
+                raise MtkitError(
+                    f"{name}:{number}: {num_columns} tab-separated columns, but the first line "
+                    f"names {self.num_names}",
+                    f'remove the tab that is too much, or leave the row out: skip = "{number}"',
+                )
             if len(row) > last:
                 return row
             if not line.strip():

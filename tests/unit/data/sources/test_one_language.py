@@ -219,7 +219,7 @@ def test_a_number_names_a_document(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("rows_per_block", [1, 2, 100])
 def test_tab_separated_text(tmp_path: Path, rows_per_block: int) -> None:
-    content = b"name\ttext\nx\tone\nx\ttwo\ny\tthree\textra\n"
+    content = b"name\ttext\nx\tone\nx\ttwo\ny\tthree\t\n"
     path = write(tmp_path / "mono.tsv", content)
     expected = [["one", "two"], ["three"]]
     for columns in (("text", "name"), (2, 1)):

@@ -47,6 +47,16 @@ def test_a_line_with_too_few_columns(tmp_path: Path, blocks_of) -> None:
         decode_block(blocks[1], drop_invalid=True)
 
 
+def test_a_line_with_more_columns_than_names(tmp_path: Path, pairs_of) -> None:
+    names = {"source_column": "en", "target_column": "de"}
+    corpus = corpus_of(tmp_path, "en\tde\na\tä\t\nb\tx\tc\n", **names)
+    with pytest.raises(MtkitError, match=r"text\.tsv:3: 3 tab-separated columns, but .* names 2"):
+        pairs_of(corpus)
+    skipping = PairedFileTrainingCorpus(path=corpus.path, **names, skip="3")
+    assert pairs_of(skipping) == [("a", "ä")]
+    assert pairs_of(corpus_of(tmp_path, "a\tä\tnote\nb\tx\n")) == [("a", "ä"), ("b", "x")]
+
+
 def test_all_broken_lines_of_a_block_are_counted_and_the_first_are_named(
     tmp_path: Path,
 ) -> None:
