@@ -35,13 +35,13 @@ def with_scores(card: str, rows: Sequence[tuple[str, str, str, str]], *, origin:
     Args:
         card: A model card; without a `## Scores` section, one is added at the end.
         rows: Test set, metric, score and signature of each.
-        origin: The translator, as a phrase, such as "`torch` on `cpu` in `fp32`", if known.
+        origin: What computed, as a phrase, such as "`torch` on `cpu` in `fp32`", if known.
     """
     lines = ["| test set | metric | score | signature |", "|---|---|---:|---|"]
     # A sacreBLEU signature contains bars, which would end a cell.
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     if origin:
-        lines += ["", f"Translated by {origin}."]
+        lines += ["", f"Measured with {origin}."]
     return _with_section(card, SCORES, "\n".join(lines) if rows else UNSCORED)
 
 

@@ -199,10 +199,10 @@ def is_finished(training: Training, state: TrainingState) -> bool:
     return state.step >= training.max_steps or is_out_of_patience
 
 
-def describe_training(state: TrainingState, num_pairs: int) -> dict[str, str]:
-    """Returns a model card's facts on the training, by name."""
+def describe_training(state: TrainingState, num_examples: int, noun: str) -> dict[str, str]:
+    """Returns a model card's facts on the training, by name; `noun` is what examples are."""
     return {
-        "sentence pairs": f"{num_pairs:,}",
+        noun: f"{num_examples:,}",
         "updates": f"{state.step:,}",
         "target tokens seen": f"{state.target_tokens:,}",
         "time": str(timedelta(seconds=round(state.elapsed_seconds))),

@@ -188,6 +188,9 @@ def save_model(
     names = ", ".join(map(str, record.steps))
     several = f"the average of the checkpoints of steps {names}"
     origin = several if len(chosen) > 1 else f"the checkpoint of step {names}"
+    noun = "sentence pairs"
+    if recipe.data.is_text:
+        noun = "texts" if recipe.objective == "classification" else "blocks of text"
     training, adapter, base_digest = recipe.training, None, chosen[-1].base_digest
     whole = run.whole_weights.of(weights, base_digest)
     if training.lora is not None and training.lora.release == "adapter":
@@ -208,7 +211,7 @@ def save_model(
         word_aligner=data.word_aligner,
         training_facts=describe_start(training.start_from, str(recipe.data.data_root))
         | _describe_teachers(workspace)
-        | describe_training(chosen[-1].state, len(data.train))
+        | describe_training(chosen[-1].state, len(data.train), noun)
         | record.list_facts(),
         record=lambda _: record.write(workspace),
     )

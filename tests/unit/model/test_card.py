@@ -61,7 +61,7 @@ def test_an_export_is_told_of_once():
 
 def test_scores_say_what_translated():
     card = with_scores("# m\n", [("dev", "chrF", "61.2", "")], origin="`torch` on `cpu`")
-    assert card.endswith("| dev | chrF | 61.2 |  |\n\nTranslated by `torch` on `cpu`.\n")
+    assert card.endswith("| dev | chrF | 61.2 |  |\n\nMeasured with `torch` on `cpu`.\n")
     assert with_scores(card, []) == with_scores("# m\n", [])
 
 
