@@ -83,20 +83,20 @@ def score(
         ),
     ] = None,
     runs: Annotated[
-        str,
+        list[str] | None,
         declare_option(
             "--runs",
             "PATTERN",
             "Workspaces of runs that differ in their seeds, such as 'runs/a-*': the mean of their "
             "scores, with its interval over seeds and sentences.",
         ),
-    ] = "",
+    ] = None,
     against: Annotated[
-        str,
+        list[str] | None,
         declare_option(
             "--against", "PATTERN", "Workspaces of another method, which --runs is compared with."
         ),
-    ] = "",
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
     device: DeviceOption = "auto",
 ) -> None:
@@ -115,7 +115,10 @@ def score(
     )
     if is_of_files and run.workspace is not None:
         raise typer.BadParameter("--hypothesis and --model can't be combined with --workspace")
-    _check_methods(runs, against, is_alone=not (is_of_files or test_set or report or run.workspace))
+    patterns = [*(runs or []), *(against or [])]
+    _check_methods(
+        runs or [], against or [], is_alone=not (is_of_files or test_set or report or run.workspace)
+    )
     check_stdout("mtkit score")
     if glossary is not None:
         if hypotheses and not (reference or test_set):
@@ -124,7 +127,6 @@ def score(
     if runs:
         from mtkit.pipeline.score_methods import score_methods, show_methods
 
-        patterns = [pattern for pattern in (runs, against) if pattern]
         show_methods(
             score_methods(patterns, run.recipe, run.overrides, device=device), as_json=as_json
         )
@@ -199,8 +201,10 @@ def _check_given(
         raise typer.BadParameter("--test-set can't be combined with --reference or --source")
 
 
-def _check_methods(runs: str, against: str, *, is_alone: bool) -> None:
+def _check_methods(runs: list[str], against: list[str], *, is_alone: bool) -> None:
     """Checks the options that compare methods."""
+    if len(runs) > 1 or len(against) > 1:
+        raise typer.BadParameter("--runs and --against take one pattern each: one method each")
     if against and not runs:
         raise typer.BadParameter("--against needs --runs")
     if runs and not is_alone:

@@ -78,7 +78,8 @@ class Calibration:
         minimum = math.ceil((count_needed(risk, confidence) or 0) / (1.0 - FIT_SHARE))
         num_labels = self.num_fit + self.num_tested
         about = estimate_needed(self.thresholds, risk, confidence, num_labels)
-        return minimum, None if about is None else max(about, num_labels + 1)
+        # An estimate below the labels there are, which were too few, says nothing.
+        return minimum, None if about is None or about <= num_labels else about
 
 
 def read_labels(path: Path) -> list[tuple[str, str, bool]]:

@@ -101,10 +101,14 @@ def score(
     model's scores on other test sets stay.
     """
     if not recipe.evaluation.test_sets:
-        raise MtkitError(
-            f"recipe {recipe.name} has no test sets: evaluation.test_sets is empty",
+        hint = (
             "add an [[evaluation.test_sets]] with name, source and target, or score a file: "
-            "mtkit score --hypothesis FILE --reference FILE",
+            "mtkit score --hypothesis FILE --reference FILE"
+        )
+        if recipe.data.is_text:
+            hint = "mtkit train measures it on data.dev; test sets have the keys of data.dev"
+        raise MtkitError(
+            f"recipe {recipe.name} has no test sets: evaluation.test_sets is empty", hint
         )
     check_named_files(recipe.evaluation, recipe.inference)
     model = RunModel(recipe.inference, workspace, device=device)

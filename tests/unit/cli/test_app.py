@@ -96,6 +96,7 @@ def test_help_loads_nothing_heavy() -> None:
         (["train", "--gpus", "0"], "'--gpus'"),
         (["train", "--gpus", "1", "--processes", "2"], "--gpus and --processes can't be combined"),
         (["plan", "--gpus", "8", "--hardware", "cpu"], "--gpus can't be combined with --hardware"),
+        (["score", "--runs", "a", "--runs", "b"], "--runs and --against take one pattern each"),
         (["average", "--last", "1", "--best", "2"], "--last and --best can't be combined"),
         (["translate", "--model", "m", "--recipe", "r"], "--model can't be combined with --recipe"),
         (["translate", "my text.txt"], "mtkit translate < 'my text.txt'"),
