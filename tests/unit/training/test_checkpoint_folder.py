@@ -13,8 +13,9 @@ from torch import nn
 
 from mtkit.errors import MtkitError
 from mtkit.locks import locked
+from mtkit.recipe import load_recipe
 from mtkit.recipe.training import Adam, Averaging, Training
-from mtkit.training.checkpoint import Checkpoint, TrainingState, choose_best
+from mtkit.training.checkpoint import Checkpoint, TrainingState, choose_best, describe_recipe
 from mtkit.training.checkpoint_folder import CheckpointFolder, restore_learner
 from mtkit.training.learner import AveragedWeights, Learner, build_optimizer
 from mtkit.training.precision import WorkingCopy
@@ -29,6 +30,9 @@ def build(seed: int = 1, *, decay: float | None = None) -> Learner:
     for _ in range(seed):
         learn(learner)
     return learner
+
+
+RECIPE = describe_recipe(load_recipe("multi30k-en-de", []))
 
 
 def learn(learner: Learner) -> None:
@@ -53,7 +57,7 @@ def save(
     state = TrainingState(step, 1, 2, 300, 4.5, 0.25, 6, 256, 4, 1, 2, 0.5, 3.5)
     state = dataclasses.replace(state, **changes)
     saved = folder.save(
-        learner or build(3), state, is_regular=is_regular, recipe={"name": "x"}, data_digest="d"
+        learner or build(3), state, is_regular=is_regular, recipe=RECIPE, data_digest="d"
     )
     return saved if score is None else folder.record_score(saved, state, score)
 
