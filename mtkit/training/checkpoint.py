@@ -171,7 +171,7 @@ def choose_best(checkpoints: list[Checkpoint], count: int) -> list[Checkpoint]:
     return sorted(scored, key=lambda one: (one.score or 0.0, one.state.step), reverse=True)[:count]
 
 
-def choose_released(checkpoints: list[Checkpoint]) -> list[Checkpoint]:
+def choose_comparable_best(checkpoints: list[Checkpoint]) -> list[Checkpoint]:
     """Returns the best of the checkpoints that were scored with the last scored one's settings."""
     scored = [checkpoint for checkpoint in checkpoints if checkpoint.score is not None]
     settings = [list_score_settings(checkpoint.recipe) for checkpoint in scored]

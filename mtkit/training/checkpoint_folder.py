@@ -25,7 +25,7 @@ from mtkit.training.checkpoint import (
     DamagedCheckpointError,
     TrainingState,
     choose_best,
-    choose_released,
+    choose_comparable_best,
     read_checkpoint,
     write_facts,
 )
@@ -103,7 +103,7 @@ class CheckpointFolder:
         checkpoints = self.list()
         regular = [checkpoint for checkpoint in checkpoints if checkpoint.is_regular]
         kept = regular[-training.keep_last :] + choose_best(regular, training.keep_best)
-        kept += choose_released(regular)[: training.keep_best] + checkpoints[-1:]
+        kept += choose_comparable_best(regular)[: training.keep_best] + checkpoints[-1:]
         if training.keep_every is not None:
             kept += _first_of_each(regular, [c.state.step // training.keep_every for c in regular])
         if training.keep_minutes is not None:

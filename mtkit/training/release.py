@@ -34,7 +34,7 @@ from mtkit.training.averaging.model_record import ModelRecord, TrainingRecord
 from mtkit.training.checkpoint import (
     Checkpoint,
     TrainingState,
-    choose_released,
+    choose_comparable_best,
     describe_training,
     list_steps,
 )
@@ -252,7 +252,7 @@ def _with_length_ratio(run: TrainingRun) -> Inference:
 def is_released(run: TrainingRun, checkpoints: CheckpointFolder) -> bool:
     """Checks that `model/` is the best checkpoint, or was made with `average`."""
     record = ModelRecord.read(run.workspace)
-    best = list_steps(choose_released(checkpoints.list()))
+    best = list_steps(choose_comparable_best(checkpoints.list()))
     is_best = bool(best) and record.steps == best
     has_form = has_wanted_form(run.workspace, run.recipe.training.lora)
     return has_form and (record.made_by == "average" or is_best)
@@ -267,7 +267,7 @@ def has_wanted_form(workspace: Workspace, lora: Lora | None) -> bool:
 def release(run: TrainingRun, state: TrainingState, *, options: Sequence[str]) -> None:
     """Fills `model/` with the best checkpoint, and prints a summary of the training."""
     saved = CheckpointFolder(run.workspace.checkpoints).list()
-    best = choose_released(saved)
+    best = choose_comparable_best(saved)
     if best:
         best[0].check(run.model_config.list_shapes().values())
         save_model(

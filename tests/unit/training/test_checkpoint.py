@@ -12,7 +12,7 @@ from mtkit.training.checkpoint import (
     Checkpoint,
     TrainingState,
     check_same_run,
-    choose_released,
+    choose_comparable_best,
     describe_recipe,
     list_changed_settings,
     list_score_settings,
@@ -76,11 +76,11 @@ def test_scores_by_other_settings_are_not_compared(tmp_path: Path) -> None:
 
     lowercase = "evaluation.lowercase=true"
     saved = [save(1, 0.4), save(2, 0.3), save(3, 0.2, lowercase), save(4, 0.1, lowercase)]
-    assert choose_released(saved) == [saved[2]]
+    assert choose_comparable_best(saved) == [saved[2]]
     # One that wasn't scored yet, and a setting that changes no score.
     saved = [*saved[:2], save(3, 0.35, "training.max_steps=9"), save(4, None, lowercase)]
-    assert choose_released(saved) == [saved[0]]
-    assert choose_released(saved[-1:]) == []
+    assert choose_comparable_best(saved) == [saved[0]]
+    assert choose_comparable_best(saved[-1:]) == []
 
 
 def test_short_blocks_make_the_end_a_setting() -> None:
